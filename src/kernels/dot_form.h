@@ -8,4 +8,6 @@ enum dot_form {
     DOT_SPREAD /* as scratch has them, for many rows of x: SPREAD_LINES */
 };
 
+enum { ANY = 1 << 30 }; /* rows of x that meet weights of a type as they are: all */
+
 #endif

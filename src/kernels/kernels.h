@@ -60,7 +60,7 @@ static inline float sum_lanes(float lane[LANES])
 /* Eight quantized rows, in the order in which matmul reads it: q[k / 8][row][k % 8] */
 struct octet {
     int8_t q[GROUP / 8][OCTET][8];
-    int32_t sum[OCTET];
+    int32_t bias[OCTET]; /* -128 times the sum of q: what weights that are 128 too large give back */
     float scale[OCTET];
 };
 

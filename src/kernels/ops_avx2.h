@@ -242,7 +242,10 @@ enum {
     DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
     INT_PAIR = 1,
     INT_UNROLL = 4,
-    SPREAD_LINES = Q8_LINES /* as the file has q8 */
+    FEW_Q8 = ANY,
+    FEW_Q4 = 16,
+    FEW_Q4C = 16,
+    SPREAD_LINES = Q8_LINES /* q8 plus its BIAS */
 };
 
 typedef __m256i vw;
@@ -281,9 +284,10 @@ SIMD va va_zero(void)
 }
 
 /* Puts weights at p into lines of a spread group; `sum` is what va_store then adds to them. */
-SIMD va vw_store(unsigned char *p, vw w, va sum)
+SIMD va vw_store(unsigned char *p, vw w, va sum, enum dot_form form)
 {
-    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80)));
+    vw more = _mm256_set1_epi8(form == DOT_Q4 ? BIAS_Q8 - BIAS_Q4 : 0);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_add_epi8(w, more));
     return sum;
 }
 
@@ -328,6 +332,9 @@ enum {
     DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
     INT_PAIR = 1,
     INT_UNROLL = 4,
+    FEW_Q8 = 8,
+    FEW_Q4 = ANY,
+    FEW_Q4C = 8,
     SPREAD_LINES = 2 * Q8_LINES + 64 /* |w|, w < 0, and of each row the sum of |w| where w < 0 */
 };
 
@@ -377,8 +384,9 @@ SIMD va va_zero(void)
     return _mm256_setzero_si256();
 }
 
-SIMD va vw_store(unsigned char *p, vw w, va sum)
+SIMD va vw_store(unsigned char *p, vw w, va sum, enum dot_form form)
 {
+    (void)form; /* never q4 */
     __m256i m = _mm256_cmpgt_epi8(_mm256_setzero_si256(), w.sign);
     _mm256_storeu_si256((__m256i *)(void *)(p), w.size);
     _mm256_storeu_si256((__m256i *)(void *)(p + Q8_LINES), m);

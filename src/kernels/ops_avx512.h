@@ -247,7 +247,10 @@ enum {
     DIRECT_TOKENS = 8, /* for q8 and q4c as they are */
     INT_PAIR = 1,
     INT_UNROLL = 4,
-    SPREAD_LINES = Q8_LINES /* as the file has q8 */
+    FEW_Q8 = 48,
+    FEW_Q4 = 16,
+    FEW_Q4C = 16,
+    SPREAD_LINES = Q8_LINES /* q8 plus its BIAS */
 };
 
 typedef __m512i vw;
@@ -286,9 +289,10 @@ SIMD va va_zero(void)
 }
 
 /* Puts weights at p into lines of a spread group; `sum` is what va_store then adds to them. */
-SIMD va vw_store(unsigned char *p, vw w, va sum)
+SIMD va vw_store(unsigned char *p, vw w, va sum, enum dot_form form)
 {
-    _mm512_storeu_si512(p, _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)));
+    vw more = _mm512_set1_epi8(form == DOT_Q4 ? BIAS_Q8 - BIAS_Q4 : 0);
+    _mm512_storeu_si512(p, _mm512_add_epi8(w, more));
     return sum;
 }
 
@@ -332,6 +336,9 @@ enum {
     DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
     INT_PAIR = 1,
     INT_UNROLL = 2,
+    FEW_Q8 = 8,
+    FEW_Q4 = ANY,
+    FEW_Q4C = 8,
     SPREAD_LINES = 2 * Q8_LINES + 64 /* |w|, w < 0, and of each row the sum of |w| where w < 0 */
 };
 
@@ -381,8 +388,9 @@ SIMD va va_zero(void)
     return _mm512_setzero_si512();
 }
 
-SIMD va vw_store(unsigned char *p, vw w, va sum)
+SIMD va vw_store(unsigned char *p, vw w, va sum, enum dot_form form)
 {
+    (void)form; /* never q4 */
     __m512i m = _mm512_movm_epi8(w.negative);
     _mm512_storeu_si512(p, w.size);
     _mm512_storeu_si512(p + Q8_LINES, m);

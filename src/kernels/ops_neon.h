@@ -216,6 +216,9 @@ enum {
     DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
     INT_PAIR = 1,
     INT_UNROLL = 2,
+    FEW_Q8 = ANY,
+    FEW_Q4 = ANY,
+    FEW_Q4C = 8,
     SPREAD_LINES = Q8_LINES
 };
 
@@ -336,8 +339,9 @@ SIMD va va_begin(const int32_t *begin, const unsigned char *lines, enum dot_form
 }
 
 /* Puts weights at p into lines of a spread group */
-SIMD va vw_store(unsigned char *p, vw w, va sum)
+SIMD va vw_store(unsigned char *p, vw w, va sum, enum dot_form form)
 {
+    (void)form;
     vst1q_s8((int8_t *)p, w);
     return sum;
 }

@@ -231,8 +231,9 @@ static bool quantize_octets(struct octet *to, size_t row, const float *x, size_t
     bool finite = true;
     for (size_t c = 0; c < k; c += GROUP, to++) {
         int8_t q[GROUP];
-        finite &=
-            quantize_group(q, &to->scale[row], &to->sum[row], x + c, k - c < GROUP ? k - c : GROUP);
+        int32_t sum;
+        finite &= quantize_group(q, &to->scale[row], &sum, x + c, k - c < GROUP ? k - c : GROUP);
+        to->bias[row] = -128 * sum;
         for (size_t i = 0; i < GROUP; i++)
             to->q[i / 8][row][i % 8] = q[i];
     }

@@ -3,17 +3,16 @@
 #ifndef KERNELS_SIMD_INT_H
 #define KERNELS_SIMD_INT_H
 
-/* Up to FEW rows of x meet any weights as they are. More meet q4c, and where that is another form
- * also q8, after some groups of it have been spread in scratch. */
+/* Up to FEW_<type> rows of x meet weights as they are. For more, some groups of them are spread in
+ * scratch first, so that they are unpacked once. */
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_NEAR = 512, /* bytes of prefetch for one row of x: into L1, */
-    INT_FAR = 4096, /* and before that into L2, where more lines can be on their way */
-    FEW = 8,
-    SPREADS_Q8 = (int)SPREAD_LINES != (int)Q8_LINES,
-    SPREAD = 16,                                                  /* groups at a time, */
-    SPREAD_GROUP = (SPREAD_LINES + 2 * TILE_ROWS + 63) / 64 * 64, /* bytes from one to the next, */
-    SPREAD_TILE = SPREAD * SPREAD_GROUP                           /* and from tile to tile */
+    INT_NEAR = 512,                              /* bytes of prefetch for one row of x: into L1, */
+    INT_FAR = 4096,                              /* and before that into L2, where more lines can be
+                                                  * on their way */
+    SPREAD = 16,                                 /* groups at a time, */
+    SPREAD_GROUP = SPREAD_LINES + 4 * TILE_ROWS, /* bytes from one to the next, scales in f32, */
+    SPREAD_TILE = SPREAD * SPREAD_GROUP          /* and from tile to tile */
 };
 
 /* One or two tiles of integer weights, and the rows of x that meet them: one row, or octets from
@@ -28,7 +27,7 @@ struct dots {
     bool one, more;         /* more: the sums begin with what y holds */
     const int8_t *q;
     const float *scale;
-    const int32_t *sum;
+    const int32_t *sum;        /* of one row, or the bias of octets */
     const unsigned char *next; /* memory to prefetch for several rows, `ahead` bytes a group */
     size_t ahead;
 };
@@ -68,28 +67,34 @@ SIMD void load_quads(vw *w, const struct dots *d, const unsigned char *group, si
     }
 }
 
-/* What the sums of x take back of a dot, as its beginning: a lane of it, or of int16 sums both lanes
- */
-SIMD int32_t begin_of(uint32_t sum, uint32_t by)
+/* What the sums of x take back of a dot, as its beginning: -by * sum. Of int16 sums, both lanes take
+ * it. An octet has it for 128; other values are 128 / 2^n. */
+SIMD int32_t begin_of(const struct dots *d, int32_t sum, int32_t by)
 {
-    uint32_t v = (0 - by) * sum;
+    uint32_t v = (uint32_t)(d->one ? -by * sum : by ? sum / (128 / by) : 0);
     return (int32_t)(HALVES ? v << 16 | (v & 0xffff) : v);
 }
 
-SIMD void begins_of(int32_t *begin, const int32_t *sum, uint32_t by, size_t tokens)
+/* Those of `tokens` rows, in `room` if they have to be computed */
+SIMD const int32_t *begins_of(int32_t *room, const struct dots *d, const int32_t *sum,
+                              size_t tokens)
 {
-    typedef uint32_t four __attribute__((vector_size(16)));
+    typedef int32_t four __attribute__((vector_size(16)));
+    const int32_t by = d->type == TERN_Q4 ? BIAS_Q4 : BIAS_Q8;
+    if (!d->one && by == 128)
+        return sum;
     for (size_t t = 0; t < tokens % 4; t++)
-        begin[t] = begin_of((uint32_t)sum[t], by);
+        room[t] = begin_of(d, sum[t], by);
     UNROLL(i, tokens / 4) {
         four v;
         memcpy(&v, sum + 4 * i, sizeof v);
-        v *= 0 - by;
+        v >>= by == 8 ? 4 : 5;
         v = HALVES ? v << 16 | (v & 0xffff) : v;
-        memcpy(begin + 4 * i, &v, sizeof v);
+        memcpy(room + 4 * i, &v, sizeof v);
     }
     if (WIDTH == 16) /* so that memory is broadcast, which takes no unit that multiplies */
-        __asm__("" : "+m"(*(int32_t(*)[8])begin));
+        __asm__("" : "+m"(*(int32_t(*)[8])room));
+    return room;
 }
 
 SIMD enum dot_form form_of(const struct dots *d)
@@ -120,9 +125,9 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
     const int8_t *q = d->q + g * x_group(d, GROUP);
     const float *xs = (const float *)(const void *)((const char *)d->scale + g * x_group(d, 4));
     const int32_t *sum = (const int32_t *)(const void *)((const char *)d->sum + g * x_group(d, 4));
-    int32_t begin[8];
+    int32_t room[8];
+    const int32_t *begin = begins_of(room, d, sum, tokens);
     va dot[8][8];
-    begins_of(begin, sum, d->type == TERN_Q4 ? BIAS_Q4 : BIAS_Q8, tokens);
     UNROLL(p, parts) {
         group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
         if (d->one && p % INT_PER_16 == 0)
@@ -144,8 +149,10 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
         for (size_t j = 0; j < 4; j++)
             dot_quads(dot, d, group, q, j, parts, tokens);
     UNROLL(p, parts) {
-        const unsigned char *scales = group[p] + lines + p % INT_PER_16 * 2 * WIDTH;
-        vf ws = vf_load_f16((const uint16_t *)(const void *)scales);
+        const unsigned char *scales = group[p] + lines;
+        size_t row = p % INT_PER_16 * WIDTH;
+        vf ws = d->spread ? vf_load((const float *)(const void *)scales + row)
+                          : vf_load_f16((const uint16_t *)(const void *)scales + row);
         UNROLL(t, tokens) {
             vf s = vf_mul(ws, vf_set1(xs[t]));
             acc[p][t] = vf_fma(va_result(dot[p][t], form_of(d)), s, acc[p][t]);
@@ -186,7 +193,7 @@ SIMD void dot_octets(float *y, size_t y_stride, struct dots d, const struct acti
     for (size_t i = 0; i < x->n; i += tokens, d.next += d.groups * d.ahead) {
         const struct octet *o = x->octets + octet_at(i, g0, x->k);
         size_t lane = i % OCTET, left = x->n - i;
-        d.q = o->q[0][lane], d.scale = o->scale + lane, d.sum = o->sum + lane;
+        d.q = o->q[0][lane], d.scale = o->scale + lane, d.sum = o->bias + lane;
         if (d.next >= end)
             d.ahead = 0;
         if (INT_PAIR && !d.spread && left == 2)
@@ -196,15 +203,6 @@ SIMD void dot_octets(float *y, size_t y_stride, struct dots d, const struct acti
         else
             dot_groups(y + i * y_stride, y_stride, &d, parts, tokens, left);
     }
-}
-
-/* The same of q8, for whoever has groups of it. */
-static __attribute__((noinline)) void octets_q8(float *y, size_t y_stride, struct dots d,
-                                                const struct activations *x, size_t g0,
-                                                size_t bytes)
-{
-    d.type = TERN_Q8, d.spread = d.one = false;
-    dot_octets(y, y_stride, d, x, g0, bytes);
 }
 
 /* Tiles of x->k columns, w not set */
@@ -245,10 +243,7 @@ SIMD void matmul_int(float *y, size_t y_stride, const unsigned char *w, enum ter
         d.next = t + INT_TILES < tile1 || !x->next ? d.w + bytes : x->next;
         if (t + INT_TILES > tile1)
             d.tile = d.y_tile = 0;
-        if (type == TERN_Q8)
-            octets_q8(to, y_stride, d, x, 0, bytes);
-        else
-            dot_octets(to, y_stride, d, x, 0, bytes);
+        dot_octets(to, y_stride, d, x, 0, bytes);
     }
 }
 
@@ -264,18 +259,37 @@ SIMD void spread_groups(unsigned char *to, struct dots d, const unsigned char *f
             for (size_t j = 0; j < 4; j++) {
                 vw w[2];
                 load_quads(w, &d, from, j, p);
-                sum = vw_store(at + 2 * j * 64, w[0], sum);
-                sum = vw_store(at + (2 * j + 1) * 64, w[1], sum);
+                sum = vw_store(at + 2 * j * 64, w[0], sum, form_of(&d));
+                sum = vw_store(at + (2 * j + 1) * 64, w[1], sum, form_of(&d));
             }
-            if (SPREADS_Q8)
-                va_store(at, sum);
+            va_store(at, sum);
         }
-        memcpy(to + SPREAD_LINES, from + group_lines(type, false), 2 * TILE_ROWS);
+        for (size_t r = 0; r < TILE_ROWS; r += WIDTH) {
+            const uint16_t *scales =
+                (const uint16_t *)(const void *)(from + group_lines(type, false));
+            vf_store((float *)(void *)(to + SPREAD_LINES) + r, vf_load_f16(scales + r));
+        }
     }
 }
 
-/* Many rows of x meet a few groups of INT_TILES tiles of q8 or q4c, which have been spread for
- * them. */
+/* Whether n rows of x meet weights spread, where up to `few` meet them as they are */
+SIMD bool spreads(size_t few, size_t n)
+{
+    return few < ANY && n > few;
+}
+
+SIMD void spread_type(unsigned char *to, struct dots d, const unsigned char *from, size_t n,
+                      enum tern_type type)
+{
+    if (type == TERN_Q4C)
+        spread_groups(to, d, from, n, TERN_Q4C);
+    else if (type == TERN_Q4 && spreads(FEW_Q4, ANY))
+        spread_groups(to, d, from, n, TERN_Q4);
+    else if (spreads(FEW_Q8, ANY))
+        spread_groups(to, d, from, n, TERN_Q8);
+}
+
+/* Many rows of x meet a few groups of INT_TILES tiles, which have been spread for them. */
 static __attribute__((noinline)) void matmul_spread(float *y, size_t y_stride,
                                                     const unsigned char *w, enum tern_type type,
                                                     size_t tile0, size_t tile1,
@@ -291,28 +305,20 @@ static __attribute__((noinline)) void matmul_spread(float *y, size_t y_stride,
             d.more = g > 0;
             all.w = w + (t + 1) * all.tile - all.groups * all.step;
             for (size_t i = 0; i < INT_TILES && t + i < tile1; i++, all.w += all.tile)
-                if (type == TERN_Q4C)
-                    spread_groups(scratch + i * SPREAD_TILE, all, all.w + g * all.step, d.groups,
-                                  TERN_Q4C);
-                else if (SPREADS_Q8)
-                    spread_groups(scratch + i * SPREAD_TILE, all, all.w + g * all.step, d.groups,
-                                  TERN_Q8);
+                spread_type(scratch + i * SPREAD_TILE, all, all.w + g * all.step, d.groups, type);
             if (t + INT_TILES > tile1)
                 d.tile = d.y_tile = 0;
             d.next = all.w + g * INT_TILES * all.step;
             size_t bytes = INT_TILES * d.groups * all.step;
             d.type = TERN_Q8, d.spread = true;
-            if (SPREADS_Q8)
-                dot_octets(y + t * TILE_ROWS, y_stride, d, x, g, bytes);
-            else
-                octets_q8(y + t * TILE_ROWS, y_stride, d, x, g, bytes);
+            dot_octets(y + t * TILE_ROWS, y_stride, d, x, g, bytes);
         }
 }
 
 static void matmul_q8(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                       const struct activations *x)
 {
-    if (SPREADS_Q8 && x->n > FEW)
+    if (spreads(FEW_Q8, x->n))
         matmul_spread(y, y_stride, w, TERN_Q8, tile0, tile1, x);
     else
         matmul_int(y, y_stride, w, TERN_Q8, tile0, tile1, x);
@@ -321,13 +327,16 @@ static void matmul_q8(float *y, size_t y_stride, const void *w, size_t tile0, si
 static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                       const struct activations *x)
 {
-    matmul_int(y, y_stride, w, TERN_Q4, tile0, tile1, x);
+    if (spreads(FEW_Q4, x->n))
+        matmul_spread(y, y_stride, w, TERN_Q4, tile0, tile1, x);
+    else
+        matmul_int(y, y_stride, w, TERN_Q4, tile0, tile1, x);
 }
 
 static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                        const struct activations *x)
 {
-    if (x->n > FEW)
+    if (spreads(FEW_Q4C, x->n))
         matmul_spread(y, y_stride, w, TERN_Q4C, tile0, tile1, x);
     else
         matmul_int(y, y_stride, w, TERN_Q4C, tile0, tile1, x);

@@ -99,7 +99,7 @@ SIMD void to_octets(struct octet *to, size_t row, const int8_t *q, const float *
 {
     for (size_t g = 0; g < groups; g++, q += GROUP) {
         to[g].scale[row] = scale[g];
-        to[g].sum[row] = sum[g];
+        to[g].bias[row] = -128 * sum[g];
         UNROLL(i, GROUP / 8)
             memcpy(to[g].q[i][row], q + 8 * i, 8);
     }

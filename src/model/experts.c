@@ -147,7 +147,10 @@ static void copy_row(const struct act_buffer *to, size_t lane, bool alone, const
         for (size_t i = 0; i < GROUP / 8; i++)
             memcpy(q + i * step, from->q[i][from_lane], 8);
         (alone ? to->scale : to->octets[g].scale)[alone ? g : lane] = from->scale[from_lane];
-        (alone ? to->sum : to->octets[g].sum)[alone ? g : lane] = from->sum[from_lane];
+        if (alone)
+            to->sum[g] = from->bias[from_lane] / -128;
+        else
+            to->octets[g].bias[lane] = from->bias[from_lane];
     }
 }
 

@@ -50,7 +50,7 @@ static void take_ints(struct trial *t, struct activations *x)
                 q[g * 32 + c] = o->q[c / 8][i % 8][c % 8] = (int8_t)v;
                 total += v;
             }
-            sum[g] = o->sum[i % 8] = total;
+            sum[g] = total, o->bias[i % 8] = -128 * total;
             scale[g] = o->scale[i % 8] = trial_float(t, kind);
         }
 }
@@ -62,7 +62,7 @@ static void matmul_of(struct trial *t, enum tern_type type)
     if (trial_in(t, 0, 7) == 0) /* more groups than are spread at a time, */
         k += 500;
     if (trial_in(t, 0, 7) == 0) /* and rows for which q8 is */
-        n += 32;
+        n += 48;
     size_t tiles = trial_in(t, 1, 9), tile0 = trial_in(t, 0, tiles - 1);
     size_t tile1 = trial_in(t, tile0, tiles), y_stride = tiles * 16 + 16 * trial_in(t, 0, 1);
     size_t stride = (k + 15) / 16 * 16;
