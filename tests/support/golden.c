@@ -44,14 +44,20 @@ bool golden_is_quick(void)
     return quick && *quick;
 }
 
+bool golden_is_threaded(void)
+{
+    return golden_is_quick() && !strcmp(getenv("QUICK"), "threads");
+}
+
 bool golden_is_due(int i)
 {
-    return !golden_is_quick() || i % 5 == 0;
+    return !golden_is_quick() || i % (golden_is_threaded() ? 15 : 5) == 0;
 }
 
 int golden_few(int n)
 {
-    return golden_is_quick() ? (n + 1) / 2 : n;
+    int part = golden_is_threaded() ? 4 : golden_is_quick() ? 2 : 1;
+    return (n + part - 1) / part;
 }
 
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab)

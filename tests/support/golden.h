@@ -18,8 +18,10 @@ enum { GOLDEN_EXACT = 31 };
 
 int golden_count(void); /* without that NULL */
 /* Where programs are slow (QUICK), tests do a part: whether a test of all models is to take this one,
- * each or a fifth; and how many of n are enough, all or the first half. */
+ * each or a fifth; and how many of n are enough, all or the first half. Under the thread sanitizer
+ * (QUICK=threads) only what threads do together counts: a fifteenth, and the first quarter. */
 bool golden_is_quick(void);
+bool golden_is_threaded(void);
 bool golden_is_due(int i);
 int golden_few(int n);
 

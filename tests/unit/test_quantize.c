@@ -230,6 +230,8 @@ START_TEST(large_matrices_are_quantized)
     char direct[256];
     struct weights *a, *b;
     bool with_decay = false;
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     unlink(from);
     golden_write(from, sizeof from, &g, TERN_F32);

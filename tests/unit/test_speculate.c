@@ -246,7 +246,7 @@ static void compare_runs(bool bound, unsigned long n, struct tern_generate_resul
 START_TEST(guesses_change_nothing)
 {
     struct tern_generate_result sum = {0};
-    unsigned long n = golden_is_quick() ? 15 : 60;
+    unsigned long n = golden_is_threaded() ? 5 : golden_is_quick() ? 15 : 60;
     compare_runs(false, n, &sum);
     ck_assert_msg(sum.n_accepted > 5 * n && sum.n_drafted > sum.n_accepted + 5 * n, "%zu of %zu",
                   sum.n_accepted, sum.n_drafted);
@@ -317,7 +317,7 @@ START_TEST(a_bad_guess_does_not_fail_the_run)
     for (size_t k = 0; k < without.trace[0].n; k++)
         ck_assert_int_ne(without.trace[0].sights[k].token, poison);
     size_t n_tried = 0;
-    for (unsigned long seed = 0; seed < 20; seed++) {
+    for (unsigned long seed = 0; seed < (unsigned long)golden_few(20); seed++) {
         dice_state = seed;
         run(&plan, true, &with);
         compare(&with, &without, seed);

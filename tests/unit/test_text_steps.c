@@ -448,7 +448,7 @@ START_TEST(a_fault_concerns_its_own_text)
     static struct trace alone[N_TEXTS], together[N_TEXTS];
     size_t n_failed = 0, n_well = 0;
     open_poisoned();
-    for (unsigned long seed = 1; seed <= (golden_is_quick() ? 5 : 30); seed++) {
+    for (unsigned long seed = 1; seed <= (unsigned long)golden_few(golden_is_quick() ? 10 : 30); seed++) {
         dice_state = seed * 104729;
         struct crowd c = {.plans = plans, .traces = together};
         for (size_t i = 0; i < N_TEXTS; i++) {
