@@ -2,7 +2,9 @@
 """serve: what takes long of a request is done in threads of its own. Streams and other requests go on meanwhile."""
 
 import json
+import os
 import signal
+import socket
 import threading
 import time
 import unittest
@@ -22,6 +24,17 @@ def send(server, body, path="/tokenize"):
     s = server.connect(60)
     s.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
     return s
+
+
+def read_all(s):
+    """The whole answer, without the interim ones before it."""
+    with s:
+        answer = b""
+        while part := s.recv(1 << 16):
+            answer += part
+    while answer.startswith(b"HTTP/1.1 102 "):
+        answer = answer.split(b"\r\n\r\n", 1)[1]
+    return answer
 
 
 def read(s):
@@ -88,6 +101,26 @@ class Lanes(ServeCase):
             self.assertEqual(self.server.metric("tern_http_exchanges"), 3, "the hard one must wait")
             read(s)
             self.assertTrue(read(hard).startswith(b"HTTP/1.1 200 "))
+
+    def test_half_closed(self):
+        """Clients that have ended sending wait in the long lane and behind the model; each gets its whole answer."""
+        texts = {"prompt": "The cat", "max_tokens": 5, "ignore_eos": True, "metadata": {"a": "a" * 70000}}
+        bodies = {
+            "/tokenize": {"content": TEXT * 4000},
+            "/v1/completions": texts,
+            "/completions": {**texts, "stream": True},
+        }
+        ends = {"/tokenize": b"}", "/v1/completions": b"}", "/completions": b"data: [DONE]\n\n\r\n0\r\n\r\n"}
+        for _ in range(int(os.environ.get("SERVE_ROUNDS", 3))):
+            with send(self.server, BIG[: 1 << 19] + b'"}') as big:
+                until(lambda: self.server.metric("tern_http_exchanges") == 2, 30)
+                waiting = [(p, send(self.server, json.dumps(b).encode(), p)) for p, b in bodies.items() for _ in range(4)]
+                for _, s in waiting:
+                    s.shutdown(socket.SHUT_WR)
+                for path, s in waiting:
+                    answer = read_all(s)
+                    self.assertTrue(answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(ends[path]), (path, answer[:300]))
+                read(big)
 
     def test_client_leaves(self):
         before = self.server.files()

@@ -621,7 +621,12 @@ class Departures(ServeCase):
                 self.gone()
 
     def test_half_closed(self):
-        """Who only ends sending still gets the answer."""
+        """Who only ends sending still gets the answer, also beside other connections: libmicrohttpd looks first at
+        the oldest of them alone."""
+        kept = self.server.connect()
+        self.addCleanup(kept.close)
+        kept.sendall(request())
+        self.assertEqual(status(kept.recv(4096)), 200)
         for stream in (False, True):
             with self.subTest(stream=stream):
                 body = {**self.LONG, "max_tokens": 100, "stream": stream}

@@ -19,6 +19,7 @@ enum {
     BLOCK = 16384,  /* bytes that MHD takes at a time */
     MAX_USED = 160, /* connections that may wait for a further request: MHD keeps all its
                              * memory for each */
+    NEVER = 1000000, /* seconds; MHD counts milliseconds in 32 bits */
 };
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
@@ -28,11 +29,21 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
     return info ? info->socket_context : NULL;
 }
 
+/* MHD reads from a connection that exchange_handle suspended before it asks exchange_handle again, and closes it if
+ * the client has ended sending. It asks first only on connections with a time limit of their own: so this one gets
+ * one that never comes, and 0, that of all, once it is answered. */
+static void ask_first(struct exchange *x, unsigned seconds)
+{
+    MHD_set_connection_option(x->c->mhd, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
+
 static void resume(struct exchange *x)
 {
     if (!x->suspended)
         return;
     x->suspended = false;
+    if (!x->queued)
+        ask_first(x, NEVER);
     MHD_resume_connection(x->c->mhd);
 }
 
@@ -440,6 +451,7 @@ static enum MHD_Result queue(struct exchange *x)
     if (f->server->draining || f->n_used > MAX_USED)
         MHD_add_response_header(r, "Connection", "close");
     x->queued = true;
+    ask_first(x, 0);
     connections_enter(x->c, PHASE_SEND);
     enum MHD_Result done = MHD_queue_response(x->c->mhd, (unsigned)x->status, r);
     MHD_destroy_response(r);
