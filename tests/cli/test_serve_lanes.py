@@ -13,7 +13,7 @@ from serve_case import SLOW, ServeCase, Server, until
 
 TEXT = "The cat sat on the mat. "
 BIG = json.dumps({"content": TEXT * ((1 << 20 if SLOW else 8 << 20) // len(TEXT))}).encode()
-ARGUMENTS = ["-t", 1, "-c", 16384, "--max-text", 8 << 20, "--max-body", 9 << 20]
+ARGUMENTS = ["-t", 1, "-c", 16384, "--max-text", 8 << 20, "--max-body", 9 << 20, "--chat-template", "chatml"]
 STREAM = {"prompt": "The cat", "max_tokens": 16000, "ignore_eos": True, "stream": True}
 # More steps than the short lane takes, fewer than a request may have
 HARD = {"type": "string", "allOf": [{"pattern": p} for p in ("^(a|b){0,300}$", "(ab){3,70}", "^.{10,90}$")]}
@@ -101,6 +101,44 @@ class Lanes(ServeCase):
             self.assertEqual(self.server.metric("tern_http_exchanges"), 3, "the hard one must wait")
             read(s)
             self.assertTrue(read(hard).startswith(b"HTTP/1.1 200 "))
+
+    def test_little_goes_first(self):
+        """A chat of 70 KB waits for the text of 2 MB that is in work, not for those that wait; whether the first of
+        them is over or not."""
+        count, chat = (
+            json.dumps({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, **more}).encode()
+            for more in ({"system": TEXT * ((2 << 20) // len(TEXT))}, {"metadata": {"a": "a" * 70000}})
+        )
+        left = []
+        for done in (0, 1):
+            texts = [send(self.server, count, "/v1/messages/count_tokens") for _ in range(4 + done)]
+            until(lambda n=len(texts): self.server.metric("tern_http_exchanges") == 1 + n, 30)
+            until(lambda n=len(texts): self.server.metric("tern_http_exchanges") <= 1 + n - done, 60)
+            self.assertTrue(read(send(self.server, chat, "/v1/chat/completions")).startswith(b"HTTP/1.1 200 "))
+            left.append(self.server.metric("tern_http_exchanges") - 1)
+            for s in texts:  # too many tokens, which takes as long to find out
+                self.assertTrue(read(s).startswith(b"HTTP/1.1 400 "))
+        self.assertGreaterEqual(min(left), 2, left)
+
+    def test_much_has_its_turn(self):
+        """A text of 1 MB is answered while texts of 70 KB keep coming, of which one always waits."""
+        much, little = (json.dumps({"content": TEXT * (n // len(TEXT))}).encode() for n in (1 << 20, 70000))
+        counts, over = [0] * 4, threading.Event()
+
+        def ask(i):
+            while not over.is_set() and counts[i] < 200:
+                assert read(send(self.server, little)).startswith(b"HTTP/1.1 200 ")
+                counts[i] += 1
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(counts))]
+        for t in threads:
+            t.start()
+        until(lambda: min(counts), 30)
+        self.assertTrue(read(send(self.server, much)).startswith(b"HTTP/1.1 200 "))
+        over.set()
+        for t in threads:
+            t.join()
+        self.assertLess(max(counts), 200, "it must not wait until nothing else does")
 
     def test_half_closed(self):
         """Clients that have ended sending wait in the long lane and behind the model; each gets its whole answer."""

@@ -19,7 +19,9 @@ struct lanes {
         pthread_cond_t changed;
         /* under the lock */
         bool closing;
-        struct lane_task *first, **end;
+        struct lane_task *first; /* by turn */
+        size_t n;                /* that wait or are worked on */
+        uint64_t passed;         /* bytes done so far for each of those that were there */
     } lane[N_LANES];
 };
 
@@ -38,10 +40,17 @@ static struct lane_task *next_task(struct one_lane *lane)
     while (!lane->first && !lane->closing)
         pthread_cond_wait(&lane->changed, &l->lock);
     struct lane_task *t = lane->first;
-    if (t && !(lane->first = t->next))
-        lane->end = &lane->first;
+    if (t)
+        lane->first = t->next;
     pthread_mutex_unlock(&l->lock);
     return t;
+}
+
+static void note_done(struct one_lane *lane, uint64_t bytes)
+{
+    pthread_mutex_lock(&lane->lanes->lock);
+    lane->passed += bytes / lane->n--;
+    pthread_mutex_unlock(&lane->lanes->lock);
 }
 
 static void *work(void *arg)
@@ -50,8 +59,11 @@ static void *work(void *arg)
     is_short = lane == &lane->lanes->lane[LANE_SHORT];
     if (!is_short)
         (void)!nice(NICE_LONG);
-    for (struct lane_task *t; (t = next_task(lane));)
+    for (struct lane_task *t; (t = next_task(lane));) {
+        uint64_t bytes = t->bytes;
         t->run(t->arg);
+        note_done(lane, bytes);
+    }
     return NULL;
 }
 
@@ -65,7 +77,6 @@ enum tern_status lanes_open(struct lanes **out, struct tern_error *e)
     for (int i = 0; i < N_LANES; i++) {
         struct one_lane *lane = &l->lane[i];
         lane->lanes = l;
-        lane->end = &lane->first;
         pthread_cond_init(&lane->changed, NULL);
         ok = lane->runs = ok && !pthread_create(&lane->thread, NULL, work, lane);
     }
@@ -75,10 +86,14 @@ enum tern_status lanes_open(struct lanes **out, struct tern_error *e)
 void lanes_add(struct lanes *l, enum lane to, struct lane_task *t)
 {
     struct one_lane *lane = &l->lane[to];
-    t->next = NULL;
+    struct lane_task **p = &lane->first;
     pthread_mutex_lock(&l->lock);
-    *lane->end = t;
-    lane->end = &t->next;
+    t->turn = lane->passed + t->bytes;
+    while (*p && (*p)->turn <= t->turn)
+        p = &(*p)->next;
+    t->next = *p;
+    *p = t;
+    lane->n++;
     pthread_cond_signal(&lane->changed);
     pthread_mutex_unlock(&l->lock);
 }

@@ -1,11 +1,14 @@
 /* Threads that work on requests, so that the thread of HTTP never does anything long: a lane for short work
- * and one for long. A lane is one thread, which takes its tasks in turn. */
+ * and one for long. A lane is one thread, which takes one task after the other: first the one that would be over
+ * first if all were worked on at once, each at the same pace. So little waits for little, however much waits. And
+ * each has its turn: once as many bytes as it has are done for each that waits, whatever comes goes behind it. */
 #ifndef SERVE_LANES_H
 #define SERVE_LANES_H
 
 #include "tern.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct lanes;
 
@@ -13,6 +16,7 @@ enum lane { LANE_SHORT, LANE_LONG, N_LANES };
 
 struct lane_task {
     struct lane_task *next;
+    uint64_t bytes, turn; /* how much work it is; where it stands, set here */
     void (*run)(void *arg);
     void *arg;
 };

@@ -5,7 +5,10 @@
  * the exchange for itself. A client that leaves sets `lost`; its exchange ends when the work does. */
 #include "app/serve/http/frame.h"
 
-enum { SHORT_BYTES = 64 << 10 }; /* of a body, at most, in the short lane */
+enum {
+    SHORT_BYTES = 64 << 10, /* of a body, at most, in the short lane */
+    HARD_BYTES = 1 << 20,   /* as how many a constraint counts that moves to the long lane */
+};
 
 static void work(void *arg)
 {
@@ -19,6 +22,7 @@ static void work(void *arg)
         x->route->handle(f->server, x);
     if (x->again) {
         x->again = false;
+        x->task.bytes = HARD_BYTES;
         lanes_add(f->lanes, LANE_LONG, &x->task);
         return;
     }
@@ -29,6 +33,6 @@ static void work(void *arg)
 void request_work_begin(struct exchange *x)
 {
     x->at_work = true;
-    x->task = (struct lane_task){.run = work, .arg = x};
+    x->task = (struct lane_task){.bytes = x->n_body, .run = work, .arg = x};
     lanes_add(x->frame->lanes, x->n_body > SHORT_BYTES ? LANE_LONG : LANE_SHORT, &x->task);
 }
