@@ -217,8 +217,9 @@ struct attend {
     struct queries q;
     const void *k, *v; /* of the block */
     size_t v_dim;
-    const void *next;       /* the K that is read next, to prefetch it; NULL: unknown */
-    size_t next_bytes;      /* of that K and the V behind it */
+    const void *next;       /* the K that is read next: mix prefetches it; NULL: unknown */
+    const char *ahead;      /* what weigh prefetches, of which others know nothing: */
+    size_t ahead_bytes;     /* mix_packed is too busy for that */
     const struct span *see; /* [n_q] */
     float scale, softcap;
     const struct alibi *alibi; /* [n_q], or NULL: none */

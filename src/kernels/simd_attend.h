@@ -33,9 +33,11 @@ struct meet {
     bool more;   /* y goes on from what it holds */
 };
 
-SIMD vf panel_load(const struct panel *s, enum tern_cache_type type, size_t c, size_t p, bool whole)
+/* Line c at `at`, its vector p */
+SIMD vf panel_load(const struct panel *s, enum tern_cache_type type, const char *at, size_t c,
+                   size_t p, bool whole)
 {
-    const char *at = s->w + c * s->line + p * s->part;
+    at += p * s->part;
     if (type == TERN_CACHE_Q8)
         return vf_mul(vf_load_int8((const int8_t *)at), vf_set1(s->scale[c]));
     if (type == TERN_CACHE_F32)
@@ -45,46 +47,66 @@ SIMD vf panel_load(const struct panel *s, enum tern_cache_type type, size_t c, s
                  : vf_load_f16_n((const uint16_t *)(const void *)at, s->last);
 }
 
-/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending, from +0 or, for
- * `more`, from what y holds. `parts`, `tokens` and `whole` (all lanes of the last vector are there)
- * are constants where this is called. Beyond the last row it is computed again, which writes the
- * same numbers to the same place. */
-SIMD void panel_dot(const struct panel *s, enum tern_cache_type type, const struct meet *m,
-                    size_t parts, size_t tokens, bool whole)
+/* Sums of `parts` vectors and `rows` rows, at most [4][8], from +0 or, for `more`, from what y holds,
+ * and where the rows are. Beyond the last row it is computed again, which writes the same numbers to
+ * the same place. `parts`, `rows` and `whole` (all lanes of the last vector are there) are constants
+ * where this is called, so that sums are registers. */
+SIMD void sums_begin(vf sum[4][8], float **y, const float **x, const struct panel *s,
+                     const struct meet *m, size_t parts, size_t rows, bool whole)
 {
-    vf acc[4][8]; /* [parts, tokens]: registers, once unrolled */
-    float *y[8];
-    const float *x[8];
-    UNROLL(t, tokens) {
+    UNROLL(t, rows) {
         size_t row = t < m->rows ? t : m->rows - 1;
         y[t] = m->y + row * m->y_stride;
         x[t] = m->x + row * m->x_stride;
         UNROLL(p, parts)
-            acc[p][t] = vf_set1(0);
+            sum[p][t] = vf_set1(0);
     }
     if (m->more)
-        UNROLL(t, tokens)
+        UNROLL(t, rows)
             UNROLL(p, parts)
-                acc[p][t] = whole ? vf_load(y[t] + p * s->y_part) : vf_load_n(y[t], s->last);
-    for (size_t c = 0; c < s->n; c++) {
-        vf w[4];
-        __builtin_prefetch(s->ahead + c * s->step);
-        if (type == TERN_CACHE_F32)
-            __builtin_prefetch(s->ahead + c * s->step + 64);
-        UNROLL(p, parts)
-            w[p] = panel_load(s, type, c, p, whole);
-        UNROLL(t, tokens) {
-            vf xt = vf_set1(x[t][c]);
-            UNROLL(p, parts)
-                acc[p][t] = vf_fma(w[p], xt, acc[p][t]);
-        }
-    }
-    UNROLL(t, tokens)
+                sum[p][t] = whole ? vf_load(y[t] + p * s->y_part) : vf_load_n(y[t], s->last);
+}
+
+SIMD void sums_end(vf sum[4][8], float **y, const struct panel *s, size_t parts, size_t rows,
+                   bool whole)
+{
+    UNROLL(t, rows)
         UNROLL(p, parts)
             if (whole)
-                vf_store(y[t] + p * s->y_part, acc[p][t]);
+                vf_store(y[t] + p * s->y_part, sum[p][t]);
             else
-                vf_store_n(y[t], acc[p][t], s->last);
+                vf_store_n(y[t], sum[p][t], s->last);
+}
+
+/* sum[part p, lane j][t] += x[t] * w[p, lane j] by fma */
+SIMD void sums_add(vf sum[4][8], const vf *w, const float **x, size_t c, size_t parts, size_t rows)
+{
+    UNROLL(t, rows) {
+        vf xt = vf_set1(x[t][c]);
+        UNROLL(p, parts)
+            sum[p][t] = vf_fma(w[p], xt, sum[p][t]);
+    }
+}
+
+/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending */
+SIMD void panel_dot(const struct panel *s, enum tern_cache_type type, const struct meet *m,
+                    size_t parts, size_t rows, bool whole)
+{
+    vf sum[4][8], w[4];
+    float *y[8];
+    const float *x[8];
+    const char *at = s->w, *ahead = s->ahead;
+    size_t n = s->n, line = s->line, step = s->step;
+    sums_begin(sum, y, x, s, m, parts, rows, whole);
+    for (size_t c = 0; c < n; c++, at += line, ahead += step) {
+        __builtin_prefetch(ahead);
+        if (type == TERN_CACHE_F32)
+            __builtin_prefetch(ahead + 64);
+        UNROLL(p, parts)
+            w[p] = panel_load(s, type, at, c, p, whole);
+        sums_add(sum, w, x, c, parts, rows);
+    }
+    sums_end(sum, y, s, parts, rows, whole);
 }
 
 /* PARTS whole vectors, or one */
@@ -249,6 +271,14 @@ SIMD float exp_query(float *s, struct span to, float by, float m)
     return sum_16(sum);
 }
 
+/* Memory is read best while exp waits for nothing in it: a share of what is ahead for each query */
+SIMD void prefetch_share(const struct attend *b, size_t g)
+{
+    size_t share = b->ahead_bytes / b->q.n + 1;
+    for (const char *p = b->ahead + g * share, *end = p + share; p < end; p += 64)
+        __builtin_prefetch(p);
+}
+
 /* A positive scale leaves the largest where it is, and can wait for exp. */
 static void weigh(const struct attend *b)
 {
@@ -262,8 +292,11 @@ static void weigh(const struct attend *b)
             cap_scores(s, around(b->see[g]), b);
         b->m[g] = top_query(s, b->see[g]) * scale + 0.0f; /* -0 becomes +0 */
     }
-    for (size_t g = 0; g < b->q.n; g++)
+    for (size_t g = 0; g < b->q.n; g++) {
+        if (b->ahead)
+            prefetch_share(b, g);
         b->l[g] = exp_query(b->scores + g * BLOCK, around(b->see[g]), scale, b->m[g]);
+    }
 }
 
 /* ---- mix ---- */

@@ -12,44 +12,21 @@
 
 enum { PACK = PACK_PARTS * WIDTH };
 
-/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending, from +0 or, for
- * `more`, from what y holds. `parts` and `rows` are constants where this is called. Beyond the last
- * row it is computed again, which writes the same numbers to the same place. */
+/* panel_dot of lines that follow one another */
 SIMD void packed_dot(const struct panel *s, const struct meet *m, size_t parts, size_t rows)
 {
-    vf acc[PACK_PARTS][PACK_ROWS]; /* registers, once unrolled */
-    float *y[PACK_ROWS];
-    const float *x[PACK_ROWS], *w = (const float *)(const void *)s->w;
-    const char *ahead = s->ahead;
-    size_t n = s->n, step = s->step;
-    UNROLL(t, rows) {
-        size_t row = t < m->rows ? t : m->rows - 1;
-        y[t] = m->y + row * m->y_stride;
-        x[t] = m->x + row * m->x_stride;
-        UNROLL(p, parts)
-            acc[p][t] = vf_set1(0);
-    }
-    if (m->more)
-        UNROLL(t, rows)
-            UNROLL(p, parts)
-                acc[p][t] = vf_load(y[t] + p * WIDTH);
+    vf sum[4][8], line[4];
+    float *y[8];
+    const float *x[8], *w = (const float *)(const void *)s->w;
+    struct panel at = {.n = s->n, .y_part = WIDTH};
+    sums_begin(sum, y, x, &at, m, parts, rows, true);
 #pragma GCC unroll 2
-    for (size_t c = 0; c < n; c++) {
-        vf line[PACK_PARTS];
-        __builtin_prefetch(ahead);
-        ahead += step;
+    for (size_t c = 0; c < at.n; c++, w += parts * WIDTH) {
         UNROLL(p, parts)
             line[p] = vf_load(w + p * WIDTH);
-        UNROLL(t, rows) {
-            vf xt = vf_set1(x[t][c]);
-            UNROLL(p, parts)
-                acc[p][t] = vf_fma(line[p], xt, acc[p][t]);
-        }
-        w += parts * WIDTH;
+        sums_add(sum, line, x, c, parts, rows);
     }
-    UNROLL(t, rows)
-        UNROLL(p, parts)
-            vf_store(y[t] + p * WIDTH, acc[p][t]);
+    sums_end(sum, y, &at, parts, rows, true);
 }
 
 static NOINLINE void panel_packed(const struct panel *s, const struct meet *m, bool one)
@@ -72,7 +49,6 @@ static void score_packed(const struct attend *b)
             if (b->see[g + rows - 1].hi <= p || b->see[g].lo >= p + PACK)
                 continue;
             s.w = (const char *)((const float *)b->k + p * b->q.k);
-            s.ahead = s.w;
             panel_packed(&s,
                          &(struct meet){b->scores + g * BLOCK + p, b->q.x + g * b->q.stride, BLOCK,
                                         b->q.stride, rows, false},
@@ -80,11 +56,9 @@ static void score_packed(const struct attend *b)
         }
 }
 
-/* Meanwhile the next K and V are prefetched. */
 static void mix_packed(const struct attend *b)
 {
     struct column v = {.run = panel_packed};
-    const char *ahead = b->next, *end = ahead ? ahead + b->next_bytes : NULL;
     for (size_t d = 0; d < b->v_dim; d += (v.one ? 1u : PACK_PARTS) * WIDTH) {
         v.d = d;
         v.one = b->v_dim - d < PACK;
@@ -92,10 +66,7 @@ static void mix_packed(const struct attend *b)
         v.panel.line = (v.one ? 1u : PACK_PARTS) * WIDTH * sizeof(float);
         for (size_t g = 0, rows; g < b->q.n; g += rows) {
             rows = b->q.n - g < PACK_ROWS ? b->q.n - g : PACK_ROWS;
-            v.panel.ahead = ahead < end ? ahead : v.panel.w;
-            v.panel.step = ahead < end ? 64 : 0;
             mix_rows(b, &v, g, rows);
-            ahead += v.panel.step * BLOCK;
         }
     }
 }

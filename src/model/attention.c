@@ -230,6 +230,13 @@ static void attend_heads(const struct attend_job *job, const struct strip *t, si
     f->kernels->mix_heads(b, job->heads);
 }
 
+/* Queries from number i on, of n, prefetch their share of the next K and V. */
+static void look_ahead(struct attend *b, const char *next, size_t bytes, size_t i, size_t n)
+{
+    b->ahead = next + bytes * i / n;
+    b->ahead_bytes = bytes * b->q.n / n;
+}
+
 /* m, l, a [queries of the strip] of one block and KV head; the rows that see it */
 static struct range attend_kv_block(const struct attend_job *job, const struct strip *t,
                                     size_t head, size_t block, struct attention_scratch *s,
@@ -258,8 +265,9 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
     size_t at_once = packed ? PACKED_AT_ONCE : AT_ONCE;
     struct attend b = {.k = kv.k, .v = kv.v, .v_dim = layer_v_dim(job->w), .a_stride = stride};
     b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores;
-    b.first = block * BLOCK, b.next = next_key(job, t, head, block);
-    b.next_bytes = 2 * attend_bytes(type, d);
+    b.first = block * BLOCK;
+    const char *next = next_key(job, t, head, block);
+    b.next = packed ? NULL : next;
     for (size_t i = begin; i < end; i += at_once) {
         b.q = (struct queries){min_size(at_once, end - i),
                                d,
@@ -271,10 +279,11 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
                                s->q_sum + i * groups};
         b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
         b.alibi = job->w->alibi ? s->alibi + i : NULL;
+        if (packed && next)
+            look_ahead(&b, next, 2 * attend_bytes(type, d), i - begin, end - begin);
         kv.score(&b);
         k->weigh(&b);
         kv.mix(&b);
-        b.next = packed ? NULL : b.next;
     }
     return rows;
 }

@@ -60,11 +60,11 @@ static double bench_attend(struct bench *b)
     static _Alignas(64) float packed[2][BLOCK * 256];
     size_t bytes = attend_bytes(b->type, b->dim), at_once = b->n > 16 ? PACKED_QUERIES : QUERIES;
     attend_fn score = b->k.score[b->type], mix = b->k.mix[b->type];
-    b->at.next_bytes = 2 * bytes;
     for (size_t i = 0; i < b->rows / BLOCK; i++) {
         b->at.k = (const char *)b->w + 2 * i * bytes;
         b->at.v = (const char *)b->at.k + bytes;
-        b->at.next = (const char *)b->at.v + bytes;
+        const char *next = (const char *)b->at.v + bytes;
+        b->at.next = b->n > 16 ? NULL : next;
         if (b->n > 16 && b->k.pack_k[b->type]) {
             b->k.pack_k[b->type](packed[0], b->at.k, b->dim, BLOCK);
             b->at.k = packed[0], score = b->k.score_packed;
@@ -75,10 +75,11 @@ static double bench_attend(struct bench *b)
         }
         for (size_t g = 0; g < b->n; g += b->at.q.n) {
             b->at.q.n = b->n - g < at_once ? b->n - g : at_once;
+            b->at.ahead = b->n > 16 ? next + 2 * bytes * g / b->n : NULL;
+            b->at.ahead_bytes = 2 * bytes * b->at.q.n / b->n;
             score(&b->at);
             b->k.weigh(&b->at);
             mix(&b->at);
-            b->at.next = b->n > 16 ? NULL : b->at.next;
         }
     }
     double macs = 2.0 * (double)(b->n * b->rows * b->dim);

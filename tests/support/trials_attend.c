@@ -167,7 +167,7 @@ void try_attend_packed(struct trial *t)
     b.k = trials_take_cache(t, type, k_dim, all.lo, all.hi, true);
     b.v = trials_take_cache(t, type, b.v_dim, all.lo, all.hi, false);
     struct attend want = b;
-    b.next = trial_in(t, 0, 1) ? b.k : NULL, b.next_bytes = attend_bytes(type, k_dim);
+    b.ahead = trial_in(t, 0, 1) ? b.k : NULL, b.ahead_bytes = attend_bytes(type, k_dim);
     b.scores = trial_take(t, n * BLOCK * 4), want.scores = trial_take(t, n * BLOCK * 4);
     b.m = trial_take(t, n * 4), want.m = trial_take(t, n * 4);
     b.l = trial_take(t, n * 4), want.l = trial_take(t, n * 4);
