@@ -7,7 +7,7 @@
  * scratch first, so that they are unpacked once. */
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_NEAR = 512,                              /* bytes of prefetch for one row of x: into L1, */
+    INT_NEAR = 512,                              /* bytes of prefetch for few rows: into L1, */
     INT_FAR = 4096,                              /* and before that into L2, where more lines can be
                                                   * on their way */
     SPREAD = 16,                                 /* groups at a time, */
@@ -28,7 +28,8 @@ struct dots {
     const int8_t *q;
     const float *scale;
     const int32_t *sum;        /* of one row, or the bias of octets */
-    const unsigned char *next; /* memory to prefetch for several rows, `ahead` bytes a group */
+    bool stream;               /* one row, or the first of few: prefetch what follows in w */
+    const unsigned char *next; /* memory to prefetch for more rows, `ahead` bytes a group */
     size_t ahead;
 };
 
@@ -117,6 +118,12 @@ SIMD void dot_quads(va dot[8][8], const struct dots *d, const unsigned char *con
         }
 }
 
+SIMD void prefetch_after(const unsigned char *w)
+{
+    __builtin_prefetch(w + INT_FAR, 0, 2);
+    __builtin_prefetch(w + INT_NEAR);
+}
+
 /* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens) */
 SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, size_t tokens)
 {
@@ -132,10 +139,12 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
         group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
         if (d->one && p % INT_PER_16 == 0)
 #pragma GCC unroll 9
-            for (size_t i = 0; i < d->step; i += 64) {
-                __builtin_prefetch(group[p] + INT_FAR + i, 0, 2);
-                __builtin_prefetch(group[p] + INT_NEAR + i);
-            }
+            for (size_t i = 0; i < d->step; i += 64)
+                prefetch_after(group[p] + i);
+        if (!d->one && d->stream && p % INT_PER_16 == 0)
+#pragma GCC unroll 1
+            for (size_t i = 0; i < d->step; i += 64)
+                prefetch_after(group[p] + i);
         UNROLL(t, tokens)
             dot[p][t] = va_begin(begin + t, group[p] + p % INT_PER_16 * 4 * WIDTH, form_of(d));
     }
@@ -189,11 +198,13 @@ SIMD void dot_octets(float *y, size_t y_stride, struct dots d, const struct acti
     size_t tokens = d.spread || d.type == TERN_Q4 ? INT_TOKENS : DIRECT_TOKENS;
     size_t times = (x->n + tokens - 1) / tokens, parts = INT_TILES * INT_PER_16;
     const unsigned char *end = d.next + bytes;
-    d.ahead = (bytes / (times * d.groups) + 63) / 64 * 64;
+    bool few = !d.spread && times <= 2;
+    d.ahead = few ? 0 : (bytes / (times * d.groups) + 63) / 64 * 64;
     for (size_t i = 0; i < x->n; i += tokens, d.next += d.groups * d.ahead) {
         const struct octet *o = x->octets + octet_at(i, g0, x->k);
         size_t lane = i % OCTET, left = x->n - i;
         d.q = o->q[0][lane], d.scale = o->scale + lane, d.sum = o->bias + lane;
+        d.stream = few && i == 0;
         if (d.next >= end)
             d.ahead = 0;
         if (INT_PAIR && !d.spread && left == 2)
@@ -221,7 +232,7 @@ SIMD void matmul_one(float *y, const unsigned char *w, enum tern_type type, size
                      size_t tile1, const struct activations *x)
 {
     struct dots d = dots_of(type, x);
-    d.one = true, d.q = x->q, d.scale = x->scale, d.sum = x->sum;
+    d.one = d.stream = true, d.q = x->q, d.scale = x->scale, d.sum = x->sum;
     for (size_t t = tile0; t < tile1; t++) {
         d.w = w + (t + 1) * d.tile - d.groups * d.step;
         dot_groups(y + t * TILE_ROWS, 0, &d, INT_PER_16, 1, 1);
