@@ -3,6 +3,7 @@
 LONG_PAGES=1 adds a page of 4,096 tokens and its limits: size, frames per second, blocking.
 SCREENSHOTS=FOLDER keeps a picture of every page, light and dark, at 400 and 1,600 pixels.
 """
+# run-tests: waits
 
 import contextlib
 import html

@@ -1,4 +1,5 @@
 """The program quantize, driven as people drive it."""
+# run-tests: long
 
 import os
 import pty

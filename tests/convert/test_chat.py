@@ -5,6 +5,7 @@ tests/convert/chat_templates holds the templates of well-known models. Each is l
 tokens, stored in a toy's weights file, and rendered by the engine: text equal to jinja2's, ids equal to those of the
 tokenizers package on the text between the special tokens, joined. Where transformers is installed, it renders, too.
 """
+# run-tests: long
 
 import contextlib
 import ctypes

@@ -4,6 +4,7 @@
 tests/convert/chat_templates/tools holds small templates, each in a style of well-known models. The rules of each are
 stored in a toy's weights file. What the engine makes of random conversations must equal what jinja2 does.
 """
+# run-tests: long
 
 import functools
 import json
