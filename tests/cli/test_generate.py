@@ -5,6 +5,7 @@ import gc
 import io
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ BUILD = ROOT / os.environ.get("BUILD", "build")
 os.environ["TERN_LIBRARY"] = str(BUILD / "libtern.so")
 
 import tern  # noqa: E402
-from cli_case import write_model  # noqa: E402
+from cli_case import processor_seconds, write_model  # noqa: E402
 
 FABLE = ROOT / "models/fable.bin"
 STORY = "Once upon a time there was a dog. "
@@ -35,6 +36,12 @@ def run(*arguments, model=FABLE) -> str:
         [BUILD / "run", model, *map(str, arguments), "-q"], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, timeout=300
     )
     return done.stdout
+
+
+def children_seconds() -> float:
+    """What the processors worked for programs that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Case(unittest.TestCase):
@@ -197,22 +204,22 @@ class Endings(Case):
         unread.close()
 
     def child(self, code: str, *, wait_for: bytes = b"") -> tuple[int, str, float]:
-        """The status, output and seconds after SIGINT of a program, which is interrupted when it has written `ready`."""
+        """The status, output and processor seconds after SIGINT of a program, which is interrupted when it has written `ready`."""
         code = f"import sys, os, time, signal, threading\nsys.path.insert(0, {str(ROOT / 'tools')!r})\nimport tern\nFABLE = {str(FABLE)!r}\n{code}"
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.addCleanup(child.stdout.close)
-        begin = time.monotonic()
+        before = children_seconds()
         if wait_for:
             self.assertEqual(child.stdout.readline(), wait_for)
             time.sleep(0.3)
-            begin = time.monotonic()
+            before += processor_seconds(child)
             child.send_signal(signal.SIGINT)
         try:
             out = child.communicate(timeout=60)[0]
         except subprocess.TimeoutExpired:
             child.kill()
             raise
-        return child.returncode, out.decode(), time.monotonic() - begin
+        return child.returncode, out.decode(), children_seconds() - before
 
     def test_ctrl_c_ends_every_call(self):
         write_model(self.folder / "long.bin", 65536)
@@ -232,7 +239,7 @@ except KeyboardInterrupt:
     print('interrupted', len(list(m.generate('b', n_predict=2, ignore_end=True))) > 0, m.logits('c').shape)
 """, wait_for=b"ready\n")  # fmt: skip
             self.assertEqual((status, out), (0, "interrupted True (2, 259)\n"), call)
-            self.assertLess(seconds, 3 if os.environ.get("QUICK") else 2, call)  # and the end of Python
+            self.assertLess(seconds, 3, call)  # of two threads, and the end of Python
         self.assertFalse((self.folder / "q.bin").exists())
 
     def test_the_end_of_a_program_ends_texts(self):

