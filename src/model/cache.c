@@ -6,9 +6,15 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "base/sizes.h"
 
-enum { NO_CLASS = -1 };        /* of a layer without attention */
-enum { HUGE_FROM = 16 << 20 }; /* bytes of a cache that large pages make faster to read */
+enum {
+    NO_CLASS = -1,        /* of a layer without attention */
+    HUGE_FROM = 16 << 20, /* bytes of a cache that large pages make faster to read */
+    AHEAD = BLOCK / 2,    /* positions of a block that take the memory of a page ahead, */
+    AHEAD_ROWS = 64,      /* in steps of at most so many */
+    TOUCH = 4096          /* bytes of the smallest page of a machine */
+};
 
 /* A window that no position of the context can feel is none. */
 static size_t effective_window(size_t window, size_t n_ctx)
@@ -18,7 +24,7 @@ static size_t effective_window(size_t window, size_t n_ctx)
 
 static size_t blocks_of(size_t n)
 {
-    return (n + BLOCK - 1) / BLOCK;
+    return ceil_div(n, BLOCK);
 }
 
 static int find_class(struct cache *c, size_t window)
@@ -202,6 +208,8 @@ static int32_t take_page(struct cache_class *class)
 {
     int32_t page = class->free_pages[--class->n_free];
     class->users[page] = 1;
+    if ((size_t)page == class->fresh)
+        class->fresh++;
     return page;
 }
 
@@ -246,9 +254,28 @@ void cache_extend(struct cache *c, size_t seq, size_t n)
     }
 }
 
+/* A sequence has n positions more. In the second half of a block they take the memory of a page that nobody
+ * has had, each its share, unless pages of old are free: at the block's end all of it is there. */
+static void touch_ahead(const struct cache *c, struct cache_class *class, size_t length, size_t n)
+{
+    size_t within = length % BLOCK ? length % BLOCK : BLOCK;
+    size_t used = class->n_free - (class->n_pages - class->fresh); /* free pages */
+    if (n > AHEAD_ROWS || within <= BLOCK - AHEAD || used >= c->n_seqs)
+        return;
+    size_t share = ceil_div(class->page_bytes, AHEAD) * min_size(n, within - (BLOCK - AHEAD));
+    size_t from = max_size(class->touched, class->fresh * class->page_bytes);
+    size_t most = min_size(class->fresh + c->n_seqs, class->n_pages) * class->page_bytes;
+    size_t end = min_size(from + share, most);
+    for (size_t at = from; at < end; at += TOUCH)
+        *(volatile unsigned char *)(class->pages + at) = 0;
+    class->touched = max_size(class->touched, end);
+}
+
 void cache_commit(struct cache *c, size_t seq, size_t n)
 {
     c->length[seq] += (uint32_t)n;
+    for (int i = 0; i < c->n_classes; i++)
+        touch_ahead(c, &c->classes[i], c->length[seq], n);
     if (!c->share.n_pages)
         drop_unseen(c, seq);
     for (int i = 0; i < c->n_classes; i++)

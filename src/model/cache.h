@@ -15,7 +15,8 @@
  * sequence goes on to fill, and reads no more of that than it knows. A windowed class frees the pages
  * that no later position can see, except for a margin that lets tern_seq_keep go back a little: at
  * the end of a step, or with a store at the beginning of the next, for the store may want them. All
- * pages lie in one reserved range that takes memory as it fills. */
+ * pages lie in one reserved range that takes memory as it fills: a little ahead, so that no step of few rows
+ * waits for the memory of a whole page. */
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
 
@@ -40,6 +41,8 @@ struct cache_class {
     uint32_t *users;      /* [n_pages] sequences that hold a page, and the store */
     int32_t *free_pages;  /* [n_free] stack */
     size_t n_free;
+    size_t fresh;   /* the first page that nobody has taken yet, nor any behind it */
+    size_t touched; /* bytes of `pages`, from the first, whose memory was taken ahead of them */
     int32_t *table; /* [n_seqs, n_blocks] page, or -1 */
 };
 

@@ -8,6 +8,8 @@
 #include "suite.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { N_CTX = 900, N_BATCH = 100, N_SEQS = 3, N_LAYERS = 7 };
 
@@ -194,7 +196,7 @@ static void keep(size_t seq, size_t n)
     length[seq] = want;
 }
 
-static void fork(size_t from, size_t to, size_t n)
+static void fork_text(size_t from, size_t to, size_t n)
 {
     size_t want = keepable(from, n);
     c.far[from] = n % 2, c.far[to] = !c.far[from];
@@ -245,7 +247,7 @@ START_TEST(any_steps_leave_every_text_whole)
             keep(seq, n - random_below(min_size(n, 2 * CACHE_ROLLBACK) + 1));
             break;
         case 2:
-            fork(seq, to, n - random_below(min_size(n, 300) + 1));
+            fork_text(seq, to, n - random_below(min_size(n, 300) + 1));
             break;
         case 3:
             if (seq != to && n)
@@ -277,7 +279,7 @@ START_TEST(a_shared_page_is_not_written)
             open_cache(TERN_CACHE_F16);
             while (length[0] < lengths[i / 2])
                 step(0, min_size(N_BATCH, lengths[i / 2] - length[0]), true);
-            fork(0, 1, length[0]);
+            fork_text(0, 1, length[0]);
             keep(i % 2, back[k] ? length[0] - back[k] : 1);
             ck_assert(!back[k] || length[i % 2] == lengths[i / 2] - back[k]);
             check_all();
@@ -441,6 +443,45 @@ START_TEST(large_caches_ask_for_large_pages)
 END_TEST
 
 /* 2^20 sequences of 2^31 positions are 2^43 pages. */
+/* Whether the machine's pages of a page of the cache have memory: none 0, some 1, all 2 */
+static int has_memory(int32_t page)
+{
+    static unsigned char there[64 << 10];
+    size_t bytes = c.classes[0].page_bytes, machine = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+    unsigned char *at = c.classes[0].pages + (size_t)page * bytes;
+    ck_assert_uint_eq((uintptr_t)at % machine + bytes % machine, 0);
+    ck_assert_int_eq(mincore(at, bytes, there), 0);
+    for (size_t i = 0; i < bytes / machine; i++)
+        n += there[i] & 1;
+    return n == bytes / machine ? 2 : n > 0;
+}
+
+/* One row at a time: the memory of the next page comes in the second half of a block, bit by bit. */
+START_TEST(memory_of_a_page_comes_ahead)
+{
+    static struct layer wide = {.n_kv_heads = 8, .head_dim = 64};
+    const struct model one = {.n_layers = 1, .layers = &wide};
+    ck_assert(!cache_open(&c, &one, &(struct cache_request){TERN_CACHE_F16, 1024, 512, 2, 0}, &e));
+    for (size_t i = 0; i < BLOCK; i++) {
+        cache_extend(&c, 0, 1);
+        ck_assert_int_eq(has_memory(1), i > BLOCK / 2);
+        cache_commit(&c, 0, 1);
+    }
+    ck_assert_int_eq(has_memory(1), 2);
+    ck_assert_int_eq(has_memory(2), 0);
+    cache_extend(&c, 0, BLOCK + BLOCK / 2); /* a large step waits for its pages, and asks for none */
+    cache_commit(&c, 0, BLOCK + BLOCK / 2);
+    ck_assert_int_eq(has_memory(2), 0);
+    cache_keep(&c, 0, 0); /* two pages of old are free: no new one will be taken */
+    for (size_t i = 0; i < BLOCK; i++) {
+        cache_extend(&c, 1, 1);
+        cache_commit(&c, 1, 1);
+    }
+    ck_assert_int_eq(has_memory(3), 0);
+    cache_close(&c);
+}
+END_TEST
+
 START_TEST(sizes_that_overflow_do_not_fit)
 {
     struct layer two[2] = {{.n_kv_heads = 1 << 7, .head_dim = 1 << 4},
@@ -493,5 +534,6 @@ SUITE("cache", LOOP(any_steps_leave_every_text_whole, 0, 2), TEST(room_is_enough
       TEST(what_is_on_trial_does_not_count), TEST(a_shared_page_is_not_written),
       TEST(what_is_gone_is_not_copied), TEST(a_full_sequence_owns_all_its_pages),
       TEST(large_caches_ask_for_large_pages), TEST(only_first_blocks_that_can_be_are_taken),
-      TEST(memory_is_what_pages_and_tokens_take), TEST(sizes_that_overflow_do_not_fit),
+      TEST(memory_is_what_pages_and_tokens_take), TEST(memory_of_a_page_comes_ahead),
+      TEST(sizes_that_overflow_do_not_fit),
       TEST(every_allocation_fails_in_turn))
