@@ -157,35 +157,95 @@ END_TEST
 
 /* ---- pace ---------------------------------------------------------------------------------- */
 
-enum { BASE = 20 }; /* ms of a step of streams; a row of a prompt takes 3 */
+enum { BASE = 20, PROMPT = 4000, N_STREAMS = 4 }; /* BASE: ms of a step of streams */
 
-/* Some steps of n streams beside a prompt; returns the sum of rows. Now and then one is slow. */
-static size_t steps(struct chunks *c, size_t n, int count, double *longest)
+struct cost {
+    double row, quad, seen; /* ms of a row, of four, of a row for 1,000 positions before it */
+};
+
+static double ms_of(const struct cost *cost, size_t n_streams, size_t rows, size_t depth)
 {
-    size_t sum = 0;
-    for (int i = 0; i < count; i++) {
-        uint32_t rows = chunks_choose(c, n, 1);
-        double ms = (n ? BASE : 0) + 3.0 * rows;
+    size_t quads = (n_streams + rows + 3) / 4 - (n_streams + 3) / 4;
+    return (n_streams ? BASE : 0) + cost->row * (double)rows + cost->quad * (double)quads +
+           cost->seen * (double)rows * (double)depth / 1000;
+}
+
+/* Reads a prompt beside n streams. Now and then something else holds a step up. Returns the time. */
+static double read_prompt(struct chunks *c, const struct cost *cost, size_t n, double *longest)
+{
+    double sum = 0;
+    *longest = 0;
+    for (size_t depth = 0, i = 0; depth < PROMPT; i++) {
+        uint32_t rows = chunks_choose(c, n, 1, depth);
+        double ms = ms_of(cost, n, rows, depth);
+        ck_assert_uint_le(i, PROMPT);
         if (ms > *longest)
             *longest = ms;
-        chunks_learn(c, n, rows, (i % 50 == 49 ? 4 : 1) * ms * 1e-3);
-        sum += rows;
+        sum += ms;
+        chunks_learn(c, n, rows, depth, (i % 50 == 49 ? 4 : 1) * ms * 1e-3);
+        depth += rows;
     }
     return sum;
 }
 
 START_TEST(streams_keep_their_pace)
 {
+    static const struct cost costs[] = {{3, 0, 0}, {0, 6, 0}, {0.1, 3, 0.5}};
+    for (size_t k = 0; k < sizeof costs / sizeof *costs; k++) {
+        struct chunks c = {.max = 512};
+        double longest, alone, beside;
+        for (int i = 0; i < 20; i++)
+            chunks_learn(&c, N_STREAMS, 0, 0, BASE * 1e-3);
+        alone = read_prompt(&c, &costs[k], 0, &longest);
+        for (int again = 0; again < 2; again++) {
+            beside = read_prompt(&c, &costs[k], N_STREAMS, &longest);
+            ck_assert_msg(longest <= 2 * BASE && beside <= 3 * alone,
+                          "costs %zu: %g ms at most, %g ms beside streams, %g alone", k, longest,
+                          beside, alone);
+        }
+    }
+}
+END_TEST
+
+/* Four rows cost as much as one: a step has as many as make its batch a multiple of four. */
+START_TEST(rows_fill_quads)
+{
+    static const struct cost cost = {0, 6, 0};
+    for (size_t n = 1; n <= 5; n++) {
+        struct chunks c = {.max = 512};
+        chunks_learn(&c, n, 0, 0, BASE * 1e-3);
+        for (int i = 0; i < 40; i++) {
+            uint32_t rows = chunks_choose(&c, n, 1, 0);
+            ck_assert_msg(i < 4 || (n + rows) % 4 == 0, "%zu streams, %u rows", n, rows);
+            chunks_learn(&c, n, rows, 0, ms_of(&cost, n, rows, 0) * 1e-3);
+        }
+    }
+}
+END_TEST
+
+/* Much more text to read than streams: more rows, but no more than a quarter of a second. */
+START_TEST(many_readers_get_more)
+{
+    static const struct cost cost = {0, 6, 0};
     struct chunks c = {.max = 512};
-    double longest = 0;
-    for (int i = 0; i < 20; i++)
-        chunks_learn(&c, 4, 0, BASE * 1e-3);
-    size_t rows = steps(&c, 4, 1000, &longest);
-    ck_assert_double_le(longest, 2 * BASE);
-    /* alone, a row takes 3 ms: the prompt took at most 3 times as long */
-    ck_assert_double_le((1000.0 * BASE + 3.0 * (double)rows) / (3.0 * (double)rows), 3);
-    longest = 0;
-    (void)steps(&c, 0, 100, &longest);
+    double ms = 0;
+    chunks_learn(&c, 1, 0, 0, BASE * 1e-3);
+    for (int i = 0; i < 200; i++) {
+        uint32_t rows = chunks_choose(&c, 1, 31, 0);
+        ms = ms_of(&cost, 1, rows, 0);
+        ck_assert_double_le(ms, 275 + BASE); /* what is learned lags a little */
+        chunks_learn(&c, 1, rows, 0, ms * 1e-3);
+    }
+    ck_assert_double_ge(ms, 200);
+}
+END_TEST
+
+START_TEST(without_streams_a_step_takes_a_quarter_of_a_second)
+{
+    static const struct cost cost = {3, 0, 0};
+    struct chunks c = {.max = 512};
+    double longest;
+    (void)read_prompt(&c, &cost, 0, &longest);
     ck_assert_double_ge(longest, 200);
     ck_assert_double_le(longest, 300);
 }
@@ -244,5 +304,6 @@ START_TEST(constraints_are_found_again)
 END_TEST
 
 SUITE("serve_faults", TEST(a_job_without_memory_fails_alone), TEST(a_job_whose_events_wait_pauses),
-      TEST(streams_keep_their_pace), TEST(events_come_as_they_went),
+      TEST(streams_keep_their_pace), TEST(rows_fill_quads), TEST(many_readers_get_more),
+      TEST(without_streams_a_step_takes_a_quarter_of_a_second), TEST(events_come_as_they_went),
       TEST(constraints_are_found_again))

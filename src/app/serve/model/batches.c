@@ -292,7 +292,8 @@ static void step(struct scheduler *s, struct batch *b)
     struct job *jobs[MAX_PARALLEL];
     tern_text *texts[MAX_PARALLEL];
     struct tern_error e = {0};
-    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams, b->n_readers) : 0;
+    size_t depth = b->n_readers ? tern_seq_length(s->ctx, b->readers[0]->seq) : 0;
+    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams, b->n_readers, depth) : 0;
     size_t n = 0;
     for (size_t i = 0; i < b->n_streams; i++)
         jobs[n++] = b->streams[i];
@@ -300,7 +301,7 @@ static void step(struct scheduler *s, struct batch *b)
         jobs[n++] = b->readers[i];
     for (size_t i = 0; i < n; i++)
         texts[i] = jobs[i]->text;
-    enter_step(s, chunks_guess(&s->chunks, b->n_streams, max), max);
+    enter_step(s, chunks_guess(&s->chunks, b->n_streams, max, depth), max);
     size_t unread = total_unread(texts, n);
     double start = stopwatch_now();
     enum tern_status status = tern_step(texts, n, max ? max : 1, &e);
@@ -314,7 +315,7 @@ static void step(struct scheduler *s, struct batch *b)
             refuse(s, jobs, n, &e);
         return;
     }
-    chunks_learn(&s->chunks, b->n_streams, rows, seconds);
+    chunks_learn(&s->chunks, b->n_streams, rows, depth, seconds);
     after_step(s, jobs, n, b->n_streams + rows, seconds);
 }
 
@@ -322,16 +323,16 @@ static void step(struct scheduler *s, struct batch *b)
 
 static void embed(struct scheduler *s, struct batch *b)
 {
-    size_t max = chunks_choose(&s->chunks, b->n_streams, b->n_embeds), rows;
+    size_t max = chunks_choose(&s->chunks, b->n_streams, b->n_embeds, 0), rows;
     if (!max)
         return;
-    enter_step(s, chunks_guess(&s->chunks, 0, max), true);
+    enter_step(s, chunks_guess(&s->chunks, 0, max, 0), true);
     double start = stopwatch_now();
     rows = run_embedding_step(s, b->embeds, b->n_embeds, max);
     double seconds = stopwatch_now() - start;
     s->was_cancelled = !rows;
     if (rows)
-        chunks_learn(&s->chunks, 0, rows, seconds);
+        chunks_learn(&s->chunks, 0, rows, 0, seconds);
     leave_step(s, b->embeds, rows ? b->n_embeds : 0, rows, seconds);
     if (model_files_changed(s))
         return;

@@ -1,20 +1,35 @@
 /* Rows of prompts for a step: see chunks.h.
  *
- *   a step takes about  base(streams) + rows * beside,  without streams  rows * alone
+ *   a step takes about  base(streams) + quads(n) + rows * depth * seen,  without streams  rows * alone
+ *
+ * n: how many groups of four rows the batch has more than that of the streams, because kernels compute four
+ * rows in the time of one to three. depth: positions that a row of the prompt attends to.
  *
  * Beside streams, rows may add BESIDE of base: the gap between two tokens then stays below twice what it
- * was, with something left for noise, and a prompt takes about (1 + BESIDE) / BESIDE = 2.7 times at most as long as
- * alone. Where more texts read than run, rows may add as much for each of them. base is measured again every
- * REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so long does a request
- * wait that arrives meanwhile. */
+ * was, with something left for noise, and for streams that grow meanwhile. A prompt takes about
+ * (1 + BESIDE) / BESIDE = 2.5 times as long as alone. Where more texts read than run, rows may add as much for each
+ * of them. base is measured again every REFRESH steps, by a step without prompts. Without streams a step may
+ * take ALONE: so long does a request wait that arrives meanwhile. */
 #include "app/serve/model/chunks.h"
 
-#define BESIDE 0.6
-#define ALONE 0.25
-#define WEIGHT 0.2 /* of the newest time in an average */
-#define OUTLIER 1.5
+#include <math.h>
+#include <stdbool.h>
 
-enum { REFRESH = 48, FIRST_BESIDE = 4, FIRST_ALONE = 32, MIN_ALONE = 16 };
+#define BESIDE 0.66
+#define ALONE 0.25
+#define WEIGHT 0.2  /* of the newest time in an average */
+#define FORGET 0.02 /* of what more quads cost, with each step of fewer */
+#define OUTLIER 1.3 /* times what was expected */
+
+enum {
+    REFRESH = 48,
+    FIRST_BESIDE = 4,
+    FIRST_ALONE = 32,
+    MIN_ALONE = 16,
+    QUAD = 4,
+    GROWTH = 4,  /* part of the rows of a step that the next may have more */
+    SEEN = 4096, /* row times positions that `seen` is for */
+};
 
 static size_t class_of(size_t n_streams)
 {
@@ -44,7 +59,63 @@ static uint32_t clamp(double rows, uint32_t min, uint32_t max)
     return rows > min ? (uint32_t)rows : min < max ? min : max;
 }
 
-uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers)
+/* One row alone has kernels of its own. */
+static size_t quads_of(size_t n_rows)
+{
+    return n_rows > 1 ? (n_rows + QUAD - 1) / QUAD : 0;
+}
+
+static size_t quads_added(size_t n_streams, size_t n_rows)
+{
+    return quads_of(n_streams + n_rows) - quads_of(n_streams);
+}
+
+static size_t place_of(size_t n)
+{
+    return n < CHUNKS_QUADS ? n : CHUNKS_QUADS - 1;
+}
+
+/* As measured, or in proportion to the nearest number that was, which is rather a smaller one. */
+static double seconds_of_quads(const struct chunks *c, size_t n)
+{
+    for (size_t i = place_of(n); i > 0; i--)
+        if (c->quads[i] > 0)
+            return c->quads[i] * (double)n / (double)i;
+    for (size_t i = n; n && i < CHUNKS_QUADS; i++)
+        if (c->quads[i] > 0)
+            return c->quads[i] * (double)n / (double)i;
+    return 0;
+}
+
+static double seen_by(size_t n_rows, size_t depth)
+{
+    return (double)n_rows * (double)depth / SEEN;
+}
+
+static double seconds_added(const struct chunks *c, size_t n_streams, size_t n_rows, size_t depth)
+{
+    return seconds_of_quads(c, quads_added(n_streams, n_rows)) + seen_by(n_rows, depth) * c->seen;
+}
+
+/* The number of rows that go fastest, of those that add so many seconds at most. What more rows than in the
+ * step before cost is only guessed. */
+static uint32_t best_rows(const struct chunks *c, size_t n_streams, size_t depth, double base,
+                          double seconds)
+{
+    uint32_t more = c->last / GROWTH > QUAD ? c->last / GROWTH : QUAD, best = 1;
+    uint32_t most = c->last + more < c->max ? c->last + more : c->max;
+    double rate = 0;
+    for (uint32_t rows = 1; rows <= most; rows++) {
+        double added = seconds_added(c, n_streams, rows, depth);
+        if (added <= seconds && (double)rows >= rate * (base + added)) {
+            rate = (double)rows / (base + added);
+            best = rows;
+        }
+    }
+    return best;
+}
+
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers, size_t depth)
 {
     if (!n_streams)
         return c->alone > 0 ? clamp(ALONE / c->alone, MIN_ALONE, c->max)
@@ -58,35 +129,59 @@ uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers)
         seconds *= (double)n_readers / (double)n_streams;
     if (seconds > ALONE)
         seconds = ALONE;
-    double wanted = c->beside > 0 ? seconds / c->beside + c->rest : FIRST_BESIDE;
-    if (c->last && wanted > 2 * c->last)
-        wanted = 2 * c->last;
-    c->last = clamp(wanted, 1, c->max);
-    c->rest = wanted - c->last > 0 && c->last < c->max ? wanted - c->last : 0;
+    c->last =
+        c->last ? best_rows(c, n_streams, depth, base, seconds) : clamp(FIRST_BESIDE, 1, c->max);
     return c->last;
 }
 
-/* A step that something else on the machine held up counts as OUTLIER times the mean at most. */
 static void average(double *mean, double value)
 {
-    if (*mean > 0 && value > OUTLIER * *mean)
-        value = OUTLIER * *mean;
     *mean = *mean > 0 ? *mean + WEIGHT * (value - *mean) : value;
 }
 
-void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, double seconds)
+/* Something else on the machine held this step up, but not all steps. */
+static bool is_outlier(struct chunks *c, double expected, double seconds)
+{
+    bool late = expected > 0 && seconds > OUTLIER * expected;
+    c->late = late ? c->late + 1 : 0;
+    return late && c->late < 3;
+}
+
+/* Both costs move by their share of the error. What more quads cost is forgotten in time, so that they are
+ * tried again. */
+static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows, size_t depth,
+                         double seconds)
+{
+    size_t n = quads_added(n_streams, n_rows), at = place_of(n);
+    double seen = seen_by(n_rows, depth);
+    double error = seconds - seconds_added(c, n_streams, n_rows, depth);
+    double share = WEIGHT / (1 + seen * seen);
+    double quads = fmax(0, seconds_of_quads(c, n) + (c->quads[at] > 0 ? share : 1) * error);
+    if (n)
+        c->quads[at] = quads * (double)at / (double)n;
+    for (size_t i = at + 1; n && i < CHUNKS_QUADS; i++)
+        if (c->quads[i] > 0)
+            c->quads[i] += FORGET * (quads * (double)i / (double)n - c->quads[i]);
+    c->seen = fmax(0, c->seen + share * seen * error);
+}
+
+void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, size_t depth, double seconds)
 {
     double base = n_streams ? base_of(c, n_streams) : 0;
+    bool is_known = !n_streams || !n_rows || seconds_added(c, n_streams, n_rows, depth) > 0;
+    if (is_known && is_outlier(c, chunks_guess(c, n_streams, n_rows, depth), seconds))
+        return;
     if (!n_streams && n_rows >= MIN_ALONE)
         average(&c->alone, seconds / (double)n_rows);
     else if (n_streams && !n_rows)
         average(&c->base[class_of(n_streams)], seconds);
-    else if (n_rows && n_rows >= c->last / 2 && base > 0 && seconds > base)
-        average(&c->beside, (seconds - base) / (double)n_rows);
+    else if (n_streams && base > 0)
+        learn_beside(c, n_streams, n_rows, depth, seconds - base);
 }
 
-double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows)
+double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows, size_t depth)
 {
-    double row = n_streams ? c->beside : c->alone;
-    return (n_streams ? base_of(c, n_streams) : 0) + (double)n_rows * row;
+    if (!n_streams)
+        return (double)n_rows * c->alone;
+    return base_of(c, n_streams) + seconds_added(c, n_streams, n_rows, depth);
 }

@@ -6,24 +6,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CHUNKS_CLASSES = 8 };
+enum { CHUNKS_CLASSES = 8, CHUNKS_QUADS = 16 };
 
 struct chunks {   /* zeroed, then max */
     uint32_t max; /* rows of a batch */
     double
         base[CHUNKS_CLASSES]; /* [i] s: steps of up to 2^i streams and no prompt; 0: not measured */
-    double beside, alone;     /* s a row takes, beside streams and without; 0: not measured */
-    uint32_t last;            /* rows of the last step with streams, */
-    double rest;              /* and what was too little for a row more */
-    uint32_t since;           /* steps with rows of prompts since one without */
+    double alone;             /* s a row takes without streams; 0: not measured */
+    double quads[CHUNKS_QUADS]; /* [n] s that n groups of four rows add to base; 0: not measured */
+    double seen;                /* s of what rows attend to */
+    uint32_t last;              /* rows of the last step with streams */
+    uint32_t since;             /* steps with rows of prompts since one without */
+    uint32_t late;              /* steps in a row that took longer than expected */
 };
 
 /* Rows for the next step of n_readers prompts, beside n_streams texts; 0, with streams only: none this
- * time. */
-uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers);
-/* A step of n_streams texts and n_rows rows of prompts took so long. */
-void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, double seconds);
+ * time. depth: how much of its prompt the first reader has read. */
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers, size_t depth);
+/* A step of n_streams texts and n_rows rows of prompts at this depth took so long. */
+void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, size_t depth, double seconds);
 /* What such a step will take, s; 0: unknown. */
-double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows);
+double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows, size_t depth);
 
 #endif
