@@ -205,7 +205,7 @@ class ServeCase(unittest.TestCase):
         return self.server.events(path, body, **more)
 
 
-def until(true, seconds=5, what="it"):
+def until(true, seconds=30, what="it"):
     """Waits for true() to be true; returns the seconds that took."""
     begin = time.monotonic()
     while not true():

@@ -1,4 +1,5 @@
 """tools/get.py and convert.py by the name of a model, against a server that behaves like the Hugging Face hub."""
+# run-tests: waits
 
 import contextlib
 import importlib
@@ -306,7 +307,7 @@ class Get(unittest.TestCase):
         start = time.monotonic()
         code, _, err = self.ended(child)
         self.assertEqual((code, err), (130, ""))
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 20)
         self.assertEqual([p.name for p in self.dir.iterdir()], ["cache"])
         self.hub.slow = 0
         both = [self.start(NAME, f"{n}.bin", "--type", "q8") for n in "ab"]  # at the same time
