@@ -76,7 +76,7 @@ class Bench(Cli):
             (["x.bin", "-p", "1,,2"], "'1,,2'"), (["x.bin", "-p", "1-1000"], "'1-1000'"),
             (["x.bin", "-pg", "4"], "two numbers"), (["x.bin", "-r", "0"], "-r"), (["x.bin", "-o", "sql"], "md|csv"),
             (["x.bin", "-ctk", "f16", "-ctv", "f32"], "one type"), (["x.bin", "-ub", "4"], "one batch size"),
-            (["x.bin", "-ngl", "99"], "CPU only"), (["--shape", TINY, "--cpu", "ref,z80"], "'ref,z80'"),
+            (["x.bin", "-ngl", "99"], "CPU only"), (["--shape", TINY, "--cpu", "ref,z80"], "'ref,z80'"), (["--shape", TINY, "--cpu", "plai"], "'plai'"),
         ):  # fmt: skip
             self.assertIn(want, self.refused(*args), args)
         self.assertIn("no-such-file.bin", self.refused("no-such-file.bin", code=4))
