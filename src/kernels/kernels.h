@@ -60,7 +60,8 @@ static inline float sum_lanes(float lane[LANES])
 /* Eight quantized rows, in the order in which matmul reads it: q[k / 8][row][k % 8] */
 struct octet {
     int8_t q[GROUP / 8][OCTET][8];
-    int32_t bias[OCTET]; /* -128 times the sum of q: what weights that are 128 too large give back */
+    int32_t
+        bias[OCTET]; /* -128 times the sum of q: what weights that are 128 too large give back */
     float scale[OCTET];
 };
 
@@ -244,6 +245,12 @@ typedef void (*widen_fn)(float *y, const void *v, size_t dim, size_t n);
  * 16 floats for each of the 256 positions. mix_packed writes rows of `a` up to a multiple of 16. */
 typedef void (*pack_fn)(float *y, const void *kv, size_t dim, size_t n);
 
+/* V of latent attention: the first v_dim dims of the keys [k_dim] of positions 0 .. n - 1, n a
+ * multiple of 16, as f32 in the order in which mix_turned of the same target reads them: that of a V
+ * of f32 in ref, of mix_packed elsewhere. Memory for y as in pack_fn */
+typedef void (*turn_fn)(float *y, const void *k, enum tern_cache_type type, size_t k_dim,
+                        size_t v_dim, size_t n);
+
 /* Merges block (m, l, a) into the running (M, L, A), per query; a, A [n]:
  *   m <= M: c = exp(m - M), L = fma(l, c, L), A = fma(a, c, A)
  *   else:   c = exp(M - m), L = fma(L, c, l), A = fma(A, c, a), M = m */
@@ -285,9 +292,9 @@ struct recur {
     bool delta;
     const float *q, *k; /* [rows, key_stride] */
     const float *v;     /* [rows, v_stride] */
-    const float *g;     /* [rows, g_stride], of each row k_dim numbers (g_step 1) or one (g_step 0) */
-    const float *b;     /* [rows, b_stride] */
-    float *o;           /* [rows, o_stride] */
+    const float *g; /* [rows, g_stride], of each row k_dim numbers (g_step 1) or one (g_step 0) */
+    const float *b; /* [rows, b_stride] */
+    float *o;       /* [rows, o_stride] */
     size_t key_stride, v_stride, g_stride, g_step, b_stride, o_stride;
     float *state; /* [k_dim, columns] */
 };
@@ -318,9 +325,11 @@ struct kernels {
     in_range_fn in_range;
     attend_fn score[N_CACHE_TYPES], weigh, mix[N_CACHE_TYPES];
     mix_heads_fn mix_heads;
-    widen_fn widen[N_CACHE_TYPES]; /* f32: NULL */
+    widen_fn widen[N_CACHE_TYPES];                        /* f32: NULL */
     pack_fn pack_k[N_CACHE_TYPES], pack_v[N_CACHE_TYPES]; /* all NULL in ref; pack_k of q8: NULL */
     attend_fn score_packed, mix_packed;                   /* NULL in ref */
+    turn_fn turn;
+    attend_fn mix_turned;
     merge_fn merge;
     divide_fn divide;
     log_sum_exp_fn log_sum_exp;
@@ -362,20 +371,24 @@ static inline void attend_block(const struct kernels *k, enum tern_cache_type ty
     k->mix[type](b);
 }
 
-/* The same, with K and V of the first n positions packed into memory of the caller */
+/* The same, with K and V of the first n positions packed into memory of the caller. Without V, it is
+ * that of latent attention. */
 static inline void attend_packed(const struct kernels *k, enum tern_cache_type type,
                                  struct attend b, size_t n, float *packed_k, float *packed_v)
 {
-    attend_fn score = k->score[type];
+    attend_fn score = k->score[type], mix = b.v ? k->mix_packed : k->mix_turned;
+    if (b.v)
+        k->pack_v[type](packed_v, b.v, b.v_dim, n);
+    else
+        k->turn(packed_v, b.k, type, b.q.k, b.v_dim, n);
+    b.v = packed_v;
     if (k->pack_k[type]) {
         k->pack_k[type](packed_k, b.k, b.q.k, n);
         b.k = packed_k, score = k->score_packed;
     }
-    k->pack_v[type](packed_v, b.v, b.v_dim, n);
-    b.v = packed_v;
     score(&b);
     k->weigh(&b);
-    k->mix_packed(&b);
+    mix(&b);
 }
 
 #endif

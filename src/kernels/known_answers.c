@@ -93,13 +93,13 @@ static void make_q8(struct desk *d, char *v)
     format_encode_matrix(format_find(TERN_Q8), d->cache, d->numbers, BLOCK, DIM);
 }
 
-enum { WITH_ALIBI = 8, PACKED = 16 };
+enum { WITH_ALIBI = 8, PACKED = 16, TURNED = 32 };
 
 /* Three queries over one block, then merged into one. */
 static uint64_t run_attend(const struct kernels *k, struct desk *d, int arg)
 {
     static const struct alibi far[N] = {{0.7071f, 1100}, {0.5f, 1101}, {0.0371f, 1102}};
-    int type = arg & ~(WITH_ALIBI | PACKED);
+    int type = arg & ~(WITH_ALIBI | PACKED | TURNED);
     float m[N], l[N], scale[N];
     int8_t q[N * GROUP];
     int32_t sum[N];
@@ -117,7 +117,9 @@ static uint64_t run_attend(const struct kernels *k, struct desk *d, int arg)
     b.k = d->cache, b.v = v, b.see = see, b.scale = 0.125f, b.softcap = 20.0f;
     b.m = m, b.l = l, b.a = d->y, b.a_stride = STRIDE, b.scores = d->scores;
     b.alibi = arg & WITH_ALIBI ? far : NULL, b.first = 4 * BLOCK;
-    if (arg & PACKED && k->mix_packed)
+    if (arg & TURNED)
+        b.v = NULL;
+    if (arg & TURNED || (arg & PACKED && k->mix_packed))
         attend_packed(k, (enum tern_cache_type)type, b, 144, d->numbers, d->w);
     else
         attend_block(k, (enum tern_cache_type)type, &b);
@@ -309,6 +311,9 @@ static const struct known {
     {"packed f16", RUN_ATTEND, TERN_CACHE_F16 | PACKED, 0xff5d13f8191be6a4},
     {"packed f32", RUN_ATTEND, TERN_CACHE_F32 | PACKED, 0x04746ce540c06342},
     {"packed q8", RUN_ATTEND, TERN_CACHE_Q8 | PACKED, 0xb872a025b8f73533},
+    {"turned f16", RUN_ATTEND, TERN_CACHE_F16 | TURNED, 0xc0bdb4582fd769c5},
+    {"turned f32", RUN_ATTEND, TERN_CACHE_F32 | TURNED, 0x382ac7455b4910af},
+    {"turned q8", RUN_ATTEND, TERN_CACHE_Q8 | TURNED, 0x13145936de2503c0},
     {"attend alibi", RUN_ATTEND, TERN_CACHE_F32 | WITH_ALIBI, 0x1871ea81946400f5},
     {"divide", RUN_ROW, DIVIDE, 0xaa95fac8d3a0d8e3},
     {"log_sum_exp", RUN_ROW, LOG_SUM_EXP, 0x2e5da69ddc27a595},

@@ -96,6 +96,22 @@ SIMD vf vf_load_int8(const int8_t *p)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
 }
 
+/* Byte j of each of WIDTH groups of 4 */
+SIMD vf vf_load_fourth(const int8_t *p, size_t j)
+{
+    __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    q = _mm256_sll_epi32(q, _mm_cvtsi32_si128(24 - 8 * (int)j));
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(q, 24));
+}
+
+/* The lanes of a and b by turns */
+SIMD void vf_zip(vf *a, vf *b)
+{
+    vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
+    *a = _mm256_permute2f128_ps(low, high, 0x20);
+    *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
 SIMD vf vf_set1(float x)
 {
     return _mm256_set1_ps(x);

@@ -88,6 +88,22 @@ SIMD vf vf_load_int8(const int8_t *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q));
 }
 
+/* Byte j of each of WIDTH groups of 4 */
+SIMD vf vf_load_fourth(const int8_t *p, size_t j)
+{
+    __m512i q = _mm512_sll_epi32(_mm512_loadu_si512(p), _mm_cvtsi32_si128(24 - 8 * (int)j));
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(q, 24));
+}
+
+/* The lanes of a and b by turns */
+SIMD void vf_zip(vf *a, vf *b)
+{
+    __m512i i = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    vf low = _mm512_permutex2var_ps(*a, i, *b);
+    *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(i, _mm512_set1_epi32(8)), *b);
+    *a = low;
+}
+
 SIMD vf vf_set1(float x)
 {
     return _mm512_set1_ps(x);

@@ -96,6 +96,21 @@ SIMD vf vf_load_int8(const int8_t *p)
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(q))));
 }
 
+/* Byte j of each of WIDTH groups of 4 */
+SIMD vf vf_load_fourth(const int8_t *p, size_t j)
+{
+    int32x4_t q = vshlq_s32(vreinterpretq_s32_s8(vld1q_s8(p)), vdupq_n_s32(24 - 8 * (int)j));
+    return vcvtq_f32_s32(vshrq_n_s32(q, 24));
+}
+
+/* The lanes of a and b by turns */
+SIMD void vf_zip(vf *a, vf *b)
+{
+    vf low = vzip1q_f32(*a, *b);
+    *b = vzip2q_f32(*a, *b);
+    *a = low;
+}
+
 SIMD vf vf_set1(float x)
 {
     return vdupq_n_f32(x);

@@ -522,6 +522,27 @@ static void widen_q8(float *y, const void *v, size_t dim, size_t n)
         y[i] = v_q8(v, dim, i / dim, i % dim);
 }
 
+static float key(const void *k, enum tern_cache_type type, size_t dim, size_t p, size_t d)
+{
+    size_t at = (p / TILE_ROWS * dim + d) * TILE_ROWS + p % TILE_ROWS, c = d % GROUP;
+    if (type != TERN_CACHE_Q8)
+        return type == TERN_CACHE_F32 ? ((const float *)k)[at]
+                                      : f16_to_f32(((const uint16_t *)k)[at]);
+    const int8_t *q =
+        (const int8_t *)k + (p / TILE_ROWS * ((dim + GROUP - 1) / GROUP) + d / GROUP) * Q8_BYTES;
+    const uint16_t *scales = (const uint16_t *)(const void *)(q + Q8_LINES);
+    return (float)q[c / 4 * 4 * TILE_ROWS + 4 * (p % TILE_ROWS) + c % 4] *
+           f16_to_f32(scales[p % TILE_ROWS]);
+}
+
+static void turn(float *y, const void *k, enum tern_cache_type type, size_t k_dim, size_t v_dim,
+                 size_t n)
+{
+    for (size_t p = 0; p < n; p++)
+        for (size_t d = 0; d < v_dim; d++)
+            y[p * v_dim + d] = key(k, type, k_dim, p, d);
+}
+
 static void merge(float *M, float *L, float *A, float m, float l, const float *a, size_t n)
 {
     if (m <= *M) {
@@ -639,6 +660,8 @@ void ref_init(struct kernels *k)
         .mix = {mix_f16, mix_f32, mix_q8},
         .mix_heads = mix_heads,
         .widen = {widen_f16, NULL, widen_q8},
+        .turn = turn,
+        .mix_turned = mix_f32,
         .merge = merge,
         .divide = divide,
         .log_sum_exp = log_sum_exp,

@@ -95,20 +95,85 @@ SIMD void pack_k(float *y, const void *k, size_t dim, size_t n, enum tern_cache_
             }
 }
 
+/* Floats between the positions of a packed V of `dim` dims, for its dims d .. d + WIDTH - 1, and where
+ * these begin */
+SIMD size_t packed_width(size_t d, size_t dim)
+{
+    return d / PACK * PACK + PACK > dim ? WIDTH : PACK;
+}
+
+SIMD float *packed_column(float *y, size_t d, size_t dim)
+{
+    size_t in = d % packed_width(d, dim);
+    return y + BLOCK * (d - in) + in;
+}
+
 SIMD void pack_v(float *y, const void *v, size_t dim, size_t n, enum tern_cache_type type)
 {
     size_t line = type == TERN_CACHE_Q8 ? (dim + GROUP - 1) / GROUP * GROUP : dim;
     float scale[BLOCK];
     for (size_t d = 0; d < dim; d += WIDTH) {
-        size_t column = d / PACK * PACK, rest = dim - d, width = PACK;
-        if (column + PACK > dim)
-            column = d, width = WIDTH;
-        float *to = y + BLOCK * column + (d - column);
+        size_t rest = dim - d, width = packed_width(d, dim);
+        float *to = packed_column(y, d, dim);
         if (type == TERN_CACHE_Q8 && d % GROUP == 0)
             widen_scales(scale, v, dim, d);
         for (size_t p = 0; p < n; p++) {
             vf x = load_kv(type, v, p * line + d, rest);
             vf_store(to + p * width, type == TERN_CACHE_Q8 ? vf_mul(x, vf_set1(scale[p])) : x);
+        }
+    }
+}
+
+/* Lines d .. d + WIDTH - 1 of a K, of the positions p .. p + WIDTH - 1, f32; beyond line `end` zeros */
+SIMD void load_lines(float *lines, const void *k, enum tern_cache_type type, size_t dim, size_t p,
+                     size_t d, size_t end)
+{
+    size_t tile = p / TILE_ROWS, lane = p % TILE_ROWS, groups = (dim + GROUP - 1) / GROUP;
+    for (size_t i = 0; i < WIDTH; i++) {
+        vf x = vf_set1(0);
+        if (d + i < end && type == TERN_CACHE_Q8) {
+            size_t c = (d + i) % GROUP;
+            const int8_t *q = (const int8_t *)k + (tile * groups + (d + i) / GROUP) * Q8_BYTES;
+            const uint16_t *scales = (const uint16_t *)(const void *)(q + Q8_LINES);
+            x = vf_load_fourth(q + c / 4 * 4 * TILE_ROWS + 4 * lane, c % 4);
+            x = vf_mul(x, vf_load_f16(scales + lane));
+        } else if (d + i < end) {
+            x = load_kv(type, k, (tile * dim + d + i) * TILE_ROWS + lane, WIDTH);
+        }
+        vf_store(lines + i * WIDTH, x);
+    }
+}
+
+/* Columns of WIDTH lines become rows, `width` floats apart. Each step zips the halves, so that an
+ * index turns by a bit; the lines stay in the nearest cache. */
+SIMD void turn_lines(float *to, size_t width, float *lines)
+{
+    float other[WIDTH * WIDTH], *from = lines, *into = other;
+    for (size_t step = 1; step < WIDTH; step *= 2) {
+        for (size_t i = 0; i < WIDTH / 2; i++) {
+            vf x = vf_load(from + i * WIDTH), y = vf_load(from + (i + WIDTH / 2) * WIDTH);
+            vf_zip(&x, &y);
+            vf_store(into + 2 * i * WIDTH, x);
+            vf_store(into + (2 * i + 1) * WIDTH, y);
+        }
+        float *swap = from;
+        from = into, into = swap;
+    }
+    for (size_t i = 0; i < WIDTH; i++)
+        vf_store(to + i * width, vf_load(from + i * WIDTH));
+}
+
+/* As pack_v has V, from a K: squares of WIDTH positions and dims */
+static void turn_packed(float *y, const void *k, enum tern_cache_type type, size_t k_dim,
+                        size_t v_dim, size_t n)
+{
+    float lines[WIDTH * WIDTH];
+    for (size_t d = 0; d < v_dim; d += WIDTH) {
+        float *to = packed_column(y, d, v_dim);
+        size_t width = packed_width(d, v_dim);
+        for (size_t p = 0; p < n; p += WIDTH) {
+            load_lines(lines, k, type, k_dim, p, d, v_dim);
+            turn_lines(to + p * width, width, lines);
         }
     }
 }
@@ -145,8 +210,9 @@ SIMD void packed_init(struct kernels *k)
     k->pack_v[TERN_CACHE_F16] = pack_v_f16;
     k->pack_v[TERN_CACHE_F32] = pack_v_f32;
     k->pack_v[TERN_CACHE_Q8] = pack_v_q8;
+    k->turn = turn_packed;
     k->score_packed = score_packed;
-    k->mix_packed = mix_packed;
+    k->mix_packed = k->mix_turned = mix_packed;
 }
 
 #endif

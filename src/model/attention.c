@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/sizes.h"
-#include "model/kv_store.h"
 #include "model/state.h"
 
 enum {
@@ -142,34 +141,27 @@ struct kv_block {
     attend_fn score, mix;
 };
 
-/* The values of latent attention, for all heads; an f16 K is widened for it. */
-static void turn_values(struct kv_block *kv, const struct kernels *k, const struct layer *w,
-                        size_t n, float *wide)
+/* For many queries, what is read often is packed once: as exact, and so the same bits. The values of
+ * latent attention are always made of K. */
+static void pack_block(struct kv_block *kv, const struct kernels *k, const struct layer *w,
+                       bool many, size_t n, float *wide)
 {
-    if (kv->type == TERN_CACHE_F16) {
-        k->widen[TERN_CACHE_F16](wide, kv->k, w->head_dim, n);
-        kv->k = wide;
-        kv->type = TERN_CACHE_F32;
-        kv->score = k->score[TERN_CACHE_F32];
-    }
-    kv_turn(wide + BLOCK * w->head_dim, w->latent.rank, kv->k, kv->type, w->head_dim, n);
-    kv->v = wide + BLOCK * w->head_dim;
-    kv->mix = k->mix[TERN_CACHE_F32];
-}
-
-/* For many queries, what is read often is packed once: as exact, and so the same bits. */
-static void pack_block(struct kv_block *kv, const struct kernels *k, size_t d, size_t n,
-                       float *wide)
-{
+    size_t d = w->head_dim;
     float *v = wide + BLOCK * round_up(d, LANES);
-    if (k->pack_k[kv->type]) {
+    if (w->latent.rank) {
+        k->turn(v, kv->k, kv->type, d, w->latent.rank, n);
+        kv->v = v;
+        kv->mix = k->mix_turned;
+    } else if (many) {
+        k->pack_v[kv->type](v, kv->v, d, n);
+        kv->v = v;
+        kv->mix = k->mix_packed;
+    }
+    if (many && k->pack_k[kv->type]) {
         k->pack_k[kv->type](wide, kv->k, d, n);
         kv->k = wide;
         kv->score = k->score_packed;
     }
-    k->pack_v[kv->type](v, kv->v, d, n);
-    kv->v = v;
-    kv->mix = k->mix_packed;
 }
 
 /* Sets see [queries] of the rows that see a position of the block; they are neighbours: rows
@@ -257,17 +249,16 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
                           cache_v(f->cache, job->l, seq, block * BLOCK, head), type, k->score[type],
                           k->mix[type]};
     size_t seen = end > begin ? round_up(s->see[end - 1].hi, LANES) : 0;
-    bool packed = !job->w->latent.rank && k->mix_packed && end - begin >= PACK_FROM;
-    if (job->w->latent.rank)
-        turn_values(&kv, k, job->w, seen, s->wide);
-    else if (packed)
-        pack_block(&kv, k, d, seen, s->wide);
+    bool packed = k->mix_packed && end - begin >= PACK_FROM;
+    pack_block(&kv, k, job->w, packed, seen, s->wide);
     size_t at_once = packed ? PACKED_AT_ONCE : AT_ONCE;
     struct attend b = {.k = kv.k, .v = kv.v, .v_dim = layer_v_dim(job->w), .a_stride = stride};
     b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores;
     b.first = block * BLOCK;
     const char *next = next_key(job, t, head, block);
-    b.next = packed ? NULL : next;
+    size_t bytes = attend_bytes(type, d) * (job->w->latent.rank ? 1 : 2);
+    bool apart = kv.mix != k->mix[type]; /* which leaves it to weigh to prefetch */
+    b.next = apart ? NULL : next;
     for (size_t i = begin; i < end; i += at_once) {
         b.q = (struct queries){min_size(at_once, end - i),
                                d,
@@ -279,8 +270,8 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
                                s->q_sum + i * groups};
         b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
         b.alibi = job->w->alibi ? s->alibi + i : NULL;
-        if (packed && next)
-            look_ahead(&b, next, 2 * attend_bytes(type, d), i - begin, end - begin);
+        if (apart && next)
+            look_ahead(&b, next, bytes, i - begin, end - begin);
         kv.score(&b);
         k->weigh(&b);
         kv.mix(&b);

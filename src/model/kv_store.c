@@ -125,37 +125,3 @@ void kv_load(float *x, const struct cache *c, size_t l, size_t seq, size_t posit
                                            : f16_to_f32(((const uint16_t *)from)[at]);
     }
 }
-
-/* Sixteen dims of sixteen positions at a time, so that what is read stays in the nearest cache */
-static void turn_f32(float *v, size_t v_dim, const float *k, size_t k_dim, size_t n)
-{
-    for (size_t t = 0; t < n; t += LANES, k += k_dim * LANES)
-        for (size_t d0 = 0; d0 < v_dim; d0 += LANES)
-            for (size_t p = 0; p < LANES; p++)
-                for (size_t d = d0; d < min_size(d0 + LANES, v_dim); d++)
-                    v[(t + p) * v_dim + d] = k[d * LANES + p];
-}
-
-static void turn_q8(float *v, size_t v_dim, const unsigned char *k, size_t k_dim, size_t n)
-{
-    size_t grain = format_find(TERN_Q8)->grain_bytes, groups = ceil_div(k_dim, GROUP);
-    for (size_t t = 0; t < n; t += LANES, k += groups * grain)
-        for (size_t d0 = 0; d0 < v_dim; d0 += GROUP)
-            for (size_t p = 0; p < LANES; p++) {
-                const unsigned char *from = k + d0 / GROUP * grain;
-                uint16_t half;
-                memcpy(&half, from + GROUP * LANES + 2 * p, sizeof half);
-                float scale = f16_to_f32(half);
-                for (size_t c = 0; c < min_size(GROUP, v_dim - d0); c++)
-                    v[(t + p) * v_dim + d0 + c] =
-                        (float)(int8_t)from[c / 4 * 4 * LANES + 4 * p + c % 4] * scale;
-            }
-}
-
-void kv_turn(float *v, size_t v_dim, const void *k, enum tern_cache_type type, size_t k_dim, size_t n)
-{
-    if (type == TERN_CACHE_Q8)
-        turn_q8(v, v_dim, k, k_dim, n);
-    else
-        turn_f32(v, v_dim, k, k_dim, n);
-}

@@ -26,10 +26,6 @@ void kv_put(void *to, enum tern_cache_type type, bool is_key, const void *x, con
 void kv_clear(unsigned char *block, const struct cache *c, const struct layer *w, size_t begin,
               size_t end, const void *zeros);
 
-/* v [n, v_dim] = the first v_dim dims of the keys [k_dim] at positions 0 .. n - 1 of a block, as f32;
- * exact; n is a multiple of 16. Of f32 and q8: widen makes f16 f32. */
-void kv_turn(float *v, size_t v_dim, const void *k, enum tern_cache_type type, size_t k_dim, size_t n);
-
 /* x [head_dim] = the key or value of a position, as f32; exact */
 void kv_load(float *x, const struct cache *c, size_t l, size_t seq, size_t position, size_t head,
              bool is_key, size_t head_dim);

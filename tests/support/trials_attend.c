@@ -151,7 +151,7 @@ void try_attend_q8(struct trial *t)
     try_attend(t, TERN_CACHE_Q8);
 }
 
-/* The same by way of packed K and V, for queries that are many */
+/* The same by way of packed K and V, for queries that are many; or with the V of latent attention */
 void try_attend_packed(struct trial *t)
 {
     struct span all;
@@ -162,10 +162,11 @@ void try_attend_packed(struct trial *t)
     b.see = take_spans(t, n, &all);
     size_t seen = (all.hi + 15u) / 16 * 16, up = (b.v_dim + 15) / 16 * 16;
     b.a_stride = up + trial_in(t, 0, 20), b.scale = trial_float(t, PLAIN);
-    snprintf(t->shape, sizeof t->shape, "type %d n_q %zu k_dim %zu v_dim %zu lo %u hi %u", type, n,
-             k_dim, b.v_dim, all.lo, all.hi);
-    b.k = trials_take_cache(t, type, k_dim, all.lo, all.hi, true);
-    b.v = trials_take_cache(t, type, b.v_dim, all.lo, all.hi, false);
+    bool latent = trial_in(t, 0, 3) == 0 && b.v_dim <= k_dim;
+    snprintf(t->shape, sizeof t->shape, "type %d n_q %zu k_dim %zu v_dim %zu lo %u hi %u latent %d",
+             type, n, k_dim, b.v_dim, all.lo, all.hi, latent);
+    b.k = trials_take_cache(t, type, k_dim, latent ? 0 : all.lo, latent ? seen : all.hi, true);
+    b.v = latent ? NULL : trials_take_cache(t, type, b.v_dim, all.lo, all.hi, false);
     struct attend want = b;
     b.ahead = trial_in(t, 0, 1) ? b.k : NULL, b.ahead_bytes = attend_bytes(type, k_dim);
     b.scores = trial_take(t, n * BLOCK * 4), want.scores = trial_take(t, n * BLOCK * 4);
@@ -174,7 +175,10 @@ void try_attend_packed(struct trial *t)
     b.a = trial_take(t, n * b.a_stride * 4), want.a = trial_take(t, n * b.a_stride * 4);
     float *k = trial_take(t, BLOCK * ((k_dim + 15) / 16 * 16) * 4);
     attend_packed(&t->k, type, b, seen, k, trial_take(t, BLOCK * up * 4));
-    attend_block(&t->ref, type, &want);
+    if (latent)
+        attend_packed(&t->ref, type, want, seen, NULL, trial_take(t, BLOCK * b.v_dim * 4));
+    else
+        attend_block(&t->ref, type, &want);
     trial_same_floats(t, "m", b.m, want.m, n);
     trial_same_floats(t, "l", b.l, want.l, n);
     for (size_t g = 0; g < n; g++)

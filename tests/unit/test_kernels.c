@@ -386,6 +386,12 @@ static void wrong_pack(float *y, const void *v, size_t dim, size_t n)
         y[i] = ((const float *)v)[i];
 }
 
+static void wrong_turn(float *y, const void *k, enum tern_cache_type type, size_t k_dim,
+                       size_t v_dim, size_t n)
+{
+    good.turn(y, k, type, k_dim, v_dim, n - 16);
+}
+
 static bool has_known_answer(const struct kernels *k, const char *slot, const char *type)
 {
     char want[32];
@@ -455,6 +461,9 @@ START_TEST(known_answers_find_faults)
     k.pack_v[TERN_CACHE_F16] = k.pack_v[TERN_CACHE_F32] = k.pack_v[TERN_CACHE_Q8] = wrong_pack;
     k.mix_packed = good.mix[TERN_CACHE_F32];
     ck_assert_str_eq(known_wrong(&k), "packed f16");
+    k = good;
+    k.turn = wrong_turn;
+    ck_assert_str_eq(known_wrong(&k), "turned f16");
     k = good;
     k.mix_heads = wrong_mix_heads;
     ck_assert_str_eq(known_wrong(&k), "mix_heads");
