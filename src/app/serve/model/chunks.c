@@ -6,10 +6,11 @@
  * rows in the time of one to three. depth: positions that a row of the prompt attends to.
  *
  * Beside streams, rows may add BESIDE of base: the gap between two tokens then stays below twice what it
- * was, with something left for noise, and for streams that grow meanwhile. A prompt takes about
- * (1 + BESIDE) / BESIDE = 2.5 times as long as alone. Where more texts read than run, rows may add as much for each
- * of them. base is measured again every REFRESH steps, by a step without prompts. Without streams a step may
- * take ALONE: so long does a request wait that arrives meanwhile. */
+ * was, with something left for noise, and for streams that grow meanwhile. A prompt takes
+ * (1 + BESIDE) / BESIDE = 2.5 times as long as alone, and more where attention reads far back: its few rows
+ * cost more each than many do. Where more texts read than run, rows may add as much for each of them. base is
+ * measured again every REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so
+ * long does a request wait that arrives meanwhile. */
 #include "app/serve/model/chunks.h"
 
 #include <math.h>
