@@ -230,6 +230,25 @@ class Bench(Cli):
         self.assertEqual(len({r["fingerprint"] for r in many}), 1)
         self.assertEqual(len({r["content_id"] for r in many}), 1)
 
+    def test_sequences_side_by_side(self):
+        """Several sequences read the weights once for a token of each, have caches of their own, and change no bit."""
+        args = ["--shape", TINY, "-p", 0, "-n", 3, *FAST, "-d", "0,300", "-npl"]
+        found = self.lines(*args, "1,3,20", "-t", 2, "-b", 8)
+        self.assertEqual([(r["n_depth"], r["n_parallel"]) for r in found], [(d, n) for d in (0, 300) for n in (1, 3, 20)])
+        alone, three, _, deep, deep3, _ = found
+        self.assertEqual(three["fingerprint_rows"], 9)
+        self.assertEqual(three["matmul_macs"], 3 * alone["matmul_macs"])
+        self.assertLess(three["weight_bytes"], 1.1 * alone["weight_bytes"])
+        self.assertEqual(deep3["cache_bytes"], 3 * deep["cache_bytes"])
+        self.assertAlmostEqual(three["avg_ts"], 9e9 / three["avg_ns"], delta=0.01 * three["avg_ts"])
+        again = self.lines(*args, "20,3,1", "-t", 1, "--cpu", "ref")
+        pairs = {(r["n_depth"], r["n_parallel"], r["fingerprint"]) for r in found + again}
+        self.assertEqual(len(pairs), 6)
+        self.assertEqual(alone["fingerprint"], self.lines(*args[:-1], "-t", 1)[0]["fingerprint"])
+        self.assertIn(" tg3 pl3 @ d300 ", self.call(*args, 3, "-t", 1).stdout)
+        self.assertIn("'0'", self.refused("x.bin", "-npl", 0))
+        self.assertIn("--mtp exclude", self.refused("x.bin", "-npl", 2, "--mtp", 1))
+
     def test_types_of_random_weights(self):
         found = self.lines("--shape", TINY, "--type", "f32,f16,bf16,q8,q4,q4c", "-p", 0, "-n", 2, *FAST, "-t", 1)
         self.assertEqual([r["weight_type"] for r in found], ["f32", "f16", "bf16", "q8", "q4", "q4c"])

@@ -53,6 +53,10 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                   .kind = LIST,
                   .value = "PP,TG",
                   .help = "a prompt and then tokens, as one test; may be repeated"},
+    [BENCH_PARALLEL] = {.names = "n-parallel -npl",
+                        .kind = LIST,
+                        .value = "LIST",
+                        .help = "sequences that the tests of -n continue side by side; default 1"},
     [BENCH_MTP] = {.names = "mtp",
                    .kind = LIST,
                    .value = "LIST",
@@ -216,6 +220,11 @@ static bool add_kv_heads(struct bench_list *list, const char *text, size_t n)
     return read_number(text, n, 8, &value) && value && 8 % value == 0 && add(list, value);
 }
 
+static bool add_parallel(struct bench_list *list, const char *text, size_t n)
+{
+    return add_range(list, text, n, 1, 256);
+}
+
 static bool add_threads(struct bench_list *list, const char *text, size_t n)
 {
     return add_range(list, text, n, 1, 1024);
@@ -347,6 +356,8 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
                           "a list of numbers or ranges from 1 to 65536", e)) ||
            (s = read_list(p, BENCH_TYPE, &o->types, add_type, types, e)) ||
            (s = read_list(p, BENCH_CPU, &o->cpus, add_cpu, cpus, e)) ||
+           (s = read_list(p, BENCH_PARALLEL, &o->parallel, add_parallel,
+                          "a list of numbers or ranges from 1 to 256", e)) ||
            (s = read_list(p, BENCH_MTP, &o->mtp, add_guesses, "a list of numbers from 1 to 8", e)) ||
            (s = read_list(p, BENCH_KV_HEADS, &o->kv_heads, add_kv_heads, "a list of 1, 2, 4 and 8",
                           e)) ||
@@ -360,6 +371,7 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
     default_to(&o->prompt, 512);
     default_to(&o->gen, 128);
     default_to(&o->depth, 0);
+    default_to(&o->parallel, 1);
     default_to(&o->threads, 0);
     default_to(&o->batch, 512);
     default_to(&o->types, TERN_Q8);
@@ -390,6 +402,8 @@ static enum tern_status read_models(struct bench_options *o, const struct parser
                                "file)");
     if (o->mtp.n && o->n_shapes)
         return parser_usage(e, "--mtp needs a weights file: --shape has no layer that guesses");
+    if (o->mtp.n && o->value[BENCH_PARALLEL].given)
+        return parser_usage(e, "--n-parallel and --mtp exclude each other: guesses continue one text");
     if (o->value[BENCH_FILE].given && !o->mtp.n)
         return parser_usage(e, "--file belongs to --mtp");
     return TERN_OK;

@@ -16,6 +16,7 @@ enum bench_option { /* in the order of --help */
                     BENCH_THREADS,
                     BENCH_DEPTH,
                     BENCH_PG,
+                    BENCH_PARALLEL,
                     BENCH_MTP,
                     BENCH_FILE,
                     BENCH_BATCH,
@@ -50,6 +51,7 @@ struct bench_options {
     struct option_value value[N_BENCH_OPTIONS];
     enum bench_option job; /* BENCH_HELP, BENCH_VERSION, or N_BENCH_OPTIONS: measure */
     struct bench_list prompt, gen, pg_prompt, pg_gen, depth, threads, batch;
+    struct bench_list parallel; /* sequences side by side */
     struct bench_list mtp; /* guesses at a time; empty: none */
     struct bench_list kv_heads, window; /* of attention */
     bool attention;                     /* `bench attention` */

@@ -18,6 +18,8 @@ void bench_test_name(const struct bench_plan *plan, char *text, size_t n)
     else
         at = snprintf(text, n, plan->n_prompt ? "pp%u" : "tg%u",
                       plan->n_prompt ? plan->n_prompt : plan->n_gen);
+    if (plan->n_parallel > 1)
+        at += snprintf(text + at, n - (size_t)at, " pl%u", plan->n_parallel);
     if (plan->mtp)
         at += snprintf(text + at, n - (size_t)at, " mtp%u", plan->mtp);
     if (plan->depth)
@@ -80,6 +82,7 @@ static void fill_own(struct bench_fields *f, const struct bench_result *r)
     bench_add(f, "peak_instruction", FIELD_STRING, "%s", r->peak_name ? r->peak_name : "");
     bench_add_real(f, "peak_gmacs", r->peak_gmacs);
     bench_add_real(f, "pct_peak", bench_percent(bench_gmacs(r), r->peak_gmacs));
+    bench_add_u64(f, "n_parallel", r->plan.n_parallel);
     bench_add_u64(f, "mtp", r->plan.mtp);
     bench_add_u64(f, "guesses", r->guesses.n_tried);
     bench_add_u64(f, "guesses_right", r->guesses.n_right);
@@ -146,7 +149,8 @@ static void print_row(const struct bench_printer *p, const struct bench_result *
     /* never wider than its column, however fast the model is */
     int decimals = r->avg_ts + r->stddev_ts < 10000 ? 2 : 0;
     snprintf(speed, sizeof speed, "%.*f ± %.*f", decimals, r->avg_ts, decimals, r->stddev_ts);
-    bool reads = r->plan.n_prompt ? r->plan.n_gen && bytes > macs : true;
+    bool reads = !r->plan.n_prompt && r->plan.n_parallel == 1;
+    reads = reads || (r->plan.n_gen && bytes > macs);
     if ((reads ? r->read_gbs : r->peak_gmacs) <= 0) /* nobody measured, or plain C */
         snprintf(limit, sizeof limit, "-");
     else if (reads)

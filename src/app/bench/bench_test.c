@@ -25,17 +25,28 @@ static void add_cost(struct pass *p)
     p->cost->attention_macs += c.attention_macs;
 }
 
-/* Evaluates the next n tokens as one batch; the last asks for logits if wanted. */
-static enum tern_status step(struct pass *p, uint32_t n, bool logits, struct tern_error *e)
+/* Adds the next n tokens of a sequence to the batch; the last asks for logits if wanted. */
+static enum tern_status add_rows(struct pass *p, uint32_t seq, uint32_t n, bool logits,
+                                 struct tern_error *e)
 {
     struct tern_model_info info;
-    uint64_t length = tern_seq_length(p->ctx, 0);
+    uint64_t at = (uint64_t)tern_seq_length(p->ctx, seq) + seq;
     enum tern_status s = TERN_OK;
     tern_model_info(tern_context_model(p->ctx), &info);
-    double start = stopwatch_now();
     for (uint32_t i = 0; !s && i < n; i++)
-        s = tern_batch_add(p->ctx, 0, (tern_token)(((length + i) * 7919 + 13) % info.vocab),
+        s = tern_batch_add(p->ctx, seq, (tern_token)(((at + i) * 7919 + 13) % info.vocab),
                            logits && i + 1 == n ? TERN_ROW_LOGITS : 0, e);
+    return s;
+}
+
+/* Evaluates the next n tokens of sequences first .. end - 1 as one batch. */
+static enum tern_status step(struct pass *p, uint32_t first, uint32_t end, uint32_t n, bool logits,
+                             struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    double start = stopwatch_now();
+    for (uint32_t seq = first; !s && seq < end; seq++)
+        s = add_rows(p, seq, n, logits, e);
     p->seconds += stopwatch_now() - start;
     if (p->cost && !s)
         add_cost(p);
@@ -48,24 +59,26 @@ static enum tern_status step(struct pass *p, uint32_t n, bool logits, struct ter
     return s;
 }
 
-/* The next n tokens as a prompt, of whose last row logits are wanted, or not. */
-static enum tern_status prompt(struct pass *p, uint32_t n, bool logits, struct tern_error *e)
+/* The next n tokens of a sequence as a prompt, of whose last row logits are wanted, or not. */
+static enum tern_status prompt(struct pass *p, uint32_t seq, uint32_t n, bool logits,
+                               struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     while (!s && n) {
         uint32_t part = n < p->n_batch ? n : p->n_batch;
         n -= part;
-        s = step(p, part, logits && !n, e);
+        s = step(p, seq, seq + 1, part, logits && !n, e);
     }
     return s;
 }
 
-enum tern_status bench_fill(tern_context *ctx, uint32_t depth, uint32_t n_batch,
-                            struct tern_error *e)
+enum tern_status bench_fill(tern_context *ctx, const struct bench_plan *plan, struct tern_error *e)
 {
-    struct pass p = {.ctx = ctx, .n_batch = n_batch};
-    uint32_t kept = tern_seq_keep(ctx, 0, depth);
-    return prompt(&p, depth - kept, false, e);
+    struct pass p = {.ctx = ctx, .n_batch = plan->n_batch};
+    enum tern_status s = TERN_OK;
+    for (uint32_t seq = 0; !s && seq < plan->n_parallel; seq++)
+        s = prompt(&p, seq, plan->depth - tern_seq_keep(ctx, seq, plan->depth), false, e);
+    return s;
 }
 
 /* Takes the logits that a token was chosen from into the fingerprint, outside of what is timed. */
@@ -98,9 +111,9 @@ static enum tern_status once(struct pass *p, const struct bench_plan *plan, stru
 {
     if (plan->mtp)
         return text(p, plan, e);
-    enum tern_status s = prompt(p, plan->n_prompt, true, e);
+    enum tern_status s = prompt(p, 0, plan->n_prompt, true, e);
     for (uint32_t i = 0; !s && i < plan->n_gen; i++)
-        s = step(p, 1, true, e);
+        s = step(p, 0, plan->n_parallel, 1, true, e);
     return s;
 }
 
@@ -109,7 +122,7 @@ static enum tern_status repeat(struct pass *p, const struct bench_plan *plan, st
 {
     tern_fingerprint_begin(p->ctx);
     enum tern_status s = once(p, plan, e);
-    return s ? s : bench_fill(p->ctx, plan->depth, plan->n_batch, e);
+    return s ? s : bench_fill(p->ctx, plan, e);
 }
 
 /* Enough to touch all that the test will touch: the whole prompt, one token, some guesses. */
@@ -161,7 +174,7 @@ static enum tern_status repetitions(tern_context *ctx, struct bench_result *r, s
         if (s || (s = repeat(&p, &r->plan, e)) || (s = check_same(ctx, r, i, e)))
             return s;
         r->ns[i] = p.seconds * 1e9;
-        r->ts[i] = (double)(r->plan.n_prompt + r->plan.n_gen) / p.seconds;
+        r->ts[i] = (r->plan.n_prompt + (double)r->plan.n_gen * r->plan.n_parallel) / p.seconds;
         g->n_tried += p.made.n_drafted, g->n_right += p.made.n_accepted;
         g->n_steps += p.made.n_steps;
     }
@@ -177,7 +190,7 @@ static enum tern_status profile(tern_context *ctx, struct bench_result *r, struc
     r->n_ops = tern_profile(ctx, r->ops, BENCH_MAX_OPS);
     r->ops_seconds = p.seconds;
     tern_profile_stop(ctx);
-    return s ? s : bench_fill(ctx, r->plan.depth, r->plan.n_batch, e);
+    return s ? s : bench_fill(ctx, &r->plan, e);
 }
 
 /* ---- statistics --------------------------------------------------------------------------- */
@@ -211,11 +224,11 @@ static double mean(const double *v, size_t n, double *deviation)
 enum tern_status bench_run(tern_context *ctx, struct bench_result *r, struct tern_error *e)
 {
     size_t n = r->plan.repetitions;
-    enum tern_status s = TERN_OK;
+    enum tern_status s = bench_fill(ctx, &r->plan, e);
     r->cost = (struct tern_cost){0};
     r->guesses = (struct bench_guesses){0};
     r->n_ops = r->rows = 0;
-    if (r->plan.warmup)
+    if (!s && r->plan.warmup)
         s = warm_up(ctx, &r->plan, e);
     if (!s)
         s = repetitions(ctx, r, e);

@@ -1,6 +1,6 @@
 /* One test of `bench`: a prompt, or tokens one by one, or both, from some depth of the cache on,
- * repeated and timed. The token at position i is always (i * 7919 + 13) mod vocab, so that a test
- * has one fingerprint on every machine. Only evaluation is timed: no sampling, no text.
+ * repeated and timed. The token at position i of sequence s is always ((i + s) * 7919 + 13) mod vocab,
+ * so that a test has one fingerprint on every machine. Only evaluation is timed: no sampling, no text.
  *
  * A test of guesses continues a text with the model's own sampling and seed 1, and times the whole
  * of it: without guesses and with them, in turns, and both must have the same fingerprint. */
@@ -16,6 +16,7 @@ enum { BENCH_MAX_REPETITIONS = 1000, BENCH_MAX_OPS = 16 };
 struct bench_plan {
     uint32_t n_prompt, n_gen, depth;
     uint32_t n_batch;
+    uint32_t n_parallel;    /* sequences that each get n_gen tokens, a token of each at a time */
     uint32_t mtp;           /* guesses at a time; 0: no test of guesses */
     const tern_token *text; /* [n_text] what they continue; borrowed */
     size_t n_text;
@@ -46,11 +47,10 @@ struct bench_result {
     double ops_seconds; /* the whole repetition that ops are of */
 };
 
-/* Brings sequence 0 to `depth` tokens. */
-enum tern_status bench_fill(tern_context *ctx, uint32_t depth, uint32_t n_batch,
-                            struct tern_error *e);
+/* Brings the sequences of a plan to its depth. */
+enum tern_status bench_fill(tern_context *ctx, const struct bench_plan *plan, struct tern_error *e);
 
-/* Runs r->plan on a context whose sequence 0 has plan.depth tokens, and leaves it so; fills r from
+/* Runs r->plan on a context whose sequences have plan.depth tokens, and leaves it so; fills r from
  * `ns` to `rows`, and the operations. TERN_INTERNAL when two repetitions differ by a bit. */
 enum tern_status bench_run(tern_context *ctx, struct bench_result *r, struct tern_error *e);
 

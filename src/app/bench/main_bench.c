@@ -122,11 +122,16 @@ static enum tern_status run_test(struct bench *b, uint32_t n_prompt, uint32_t n_
 
 /* ---- all tests of one context ------------------------------------------------------------- */
 
-/* Tests of n_gen tokens: one by one, or with every number of guesses */
+/* Tests of n_gen tokens: of every number of sequences, or with every number of guesses */
 static enum tern_status run_gen(struct bench *b, uint32_t n_gen, struct tern_error *e)
 {
-    const struct bench_list *mtp = &b->o->mtp;
-    enum tern_status s = mtp->n ? TERN_OK : run_test(b, 0, n_gen, e);
+    const struct bench_list *mtp = &b->o->mtp, *parallel = &b->o->parallel;
+    enum tern_status s = TERN_OK;
+    for (size_t i = 0; !s && !mtp->n && i < parallel->n; i++) {
+        b->result.plan.n_parallel = parallel->value[i];
+        s = run_test(b, 0, n_gen, e);
+    }
+    b->result.plan.n_parallel = 1;
     for (size_t i = 0; !s && i < mtp->n; i++) {
         b->result.plan.mtp = mtp->value[i];
         s = run_test(b, 0, n_gen, e);
@@ -141,7 +146,7 @@ static enum tern_status run_depth(struct bench *b, struct tern_error *e)
     enum tern_status s;
     if (b->result.plan.depth)
         progress(b, "filling the cache", "");
-    s = bench_fill(b->ctx, b->result.plan.depth, b->result.plan.n_batch, e);
+    s = bench_fill(b->ctx, &b->result.plan, e);
     for (size_t i = 0; !s && i < o->prompt.n; i++)
         s = run_test(b, o->prompt.value[i], 0, e);
     for (size_t i = 0; !s && i < o->gen.n; i++)
@@ -172,8 +177,12 @@ static uint32_t positions(const struct bench_options *o)
 static enum tern_status run_context(struct bench *b, struct tern_error *e)
 {
     struct bench_plan *plan = &b->result.plan;
-    struct tern_context_params p = {
-        .n_ctx = positions(b->o) + (uint32_t)plan->n_text, .n_batch = plan->n_batch, .cache_type = plan->cache};
+    uint32_t n_seqs = most(&b->o->parallel);
+    struct tern_context_params p = {.n_ctx = positions(b->o) + (uint32_t)plan->n_text,
+                                    .n_batch = plan->n_batch > n_seqs ? plan->n_batch : n_seqs,
+                                    .n_seqs = n_seqs,
+                                    .n_logits = n_seqs > TERN_DEFAULT_LOGITS ? n_seqs : 0,
+                                    .cache_type = plan->cache};
     enum tern_status s = tern_context_open(&b->ctx, b->model, &p, e);
     if (!s)
         signals_watch(b->ctx);
@@ -325,6 +334,7 @@ static enum tern_status run_all(struct bench *b, struct tern_error *e)
     enum tern_status s = TERN_OK;
     read_cpu_info(b->result.cpu_info, sizeof b->result.cpu_info);
     b->result.plan.repetitions = r->given ? (size_t)r->integer : 5;
+    b->result.plan.n_parallel = 1;
     b->result.plan.warmup = !o->value[BENCH_NO_WARMUP].given;
     b->result.plan.ops = o->value[BENCH_OPS].given;
     b->result.plan.copy = load->given && !strcmp(load->text, "copy");
