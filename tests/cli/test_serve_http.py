@@ -333,13 +333,12 @@ class Abuse(ServeCase):
 
 
 class Keys(ServeCase):
-    keys = tempfile.NamedTemporaryFile("w", suffix=".keys")
-    keys.write("# two keys\nfirst-key-of-file\n\n  \nsecond-key-of-file\r\n")
-    keys.flush()
-    ARGUMENTS = ["--api-key", "key-of-option", "--api-key-file", keys.name, "--host", "127.0.0.2"]
-
     @classmethod
     def setUpClass(cls):
+        keys = cls.enterClassContext(tempfile.NamedTemporaryFile("w", suffix=".keys"))
+        keys.write("# two keys\nfirst-key-of-file\n\n  \nsecond-key-of-file\r\n")
+        keys.flush()
+        cls.ARGUMENTS = ["--api-key", "key-of-option", "--api-key-file", keys.name, "--host", "127.0.0.2"]
         os.environ["TERN_API_KEY"] = "key-of-environment"
         try:
             super().setUpClass()
