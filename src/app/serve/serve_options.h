@@ -24,6 +24,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_NO_SANDBOX,
                     SERVE_TEMPLATE,
                     SERVE_N_PREDICT,
+                    SERVE_SEED,
                     SERVE_BATCH_SIZE,
                     SERVE_CACHE_TYPE,
                     SERVE_CACHE_RAM, /* MiB */

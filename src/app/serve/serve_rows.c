@@ -68,6 +68,12 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                          .value = "N",
                          .help = "tokens of an answer where a request does not say; default -1: no "
                                  "limit"},
+    [SERVE_SEED] = {.letter = 's',
+                    .names = "seed",
+                    .kind = SEED,
+                    .value = "N",
+                    .help = "seed of an answer where a request does not say; default: a new one "
+                            "each time"},
     [SERVE_BATCH_SIZE] = {.letter = 'b',
                           LIMIT("batch-size", 1, 65536, "N", "rows per batch; default 512")},
     [SERVE_CACHE_TYPE] = {.names = "cache-type -ctk",

@@ -97,14 +97,17 @@ static bool read_count(struct fields *f, const char *name, uint32_t below, uint3
     return true;
 }
 
-static bool read_seed(struct request_params *p, struct fields *f)
+static bool read_seed(struct request_params *p, const struct serve_options *o, struct fields *f)
 {
     int64_t seed = -1; /* for llama.cpp: a random one */
     if (!fields_integer(f, "seed", INT64_MIN, INT64_MAX, &seed))
         return false;
-    p->seed_given = fields_has(f, "seed") && seed != -1;
-    if (p->seed_given)
+    if (seed != -1)
         p->sampler.seed = (uint64_t)seed;
+    else if (o->value[SERVE_SEED].given && !fields_has(f, "seed"))
+        p->sampler.seed = o->value[SERVE_SEED].seed;
+    else
+        p->sampler.seed = random_seed();
     return true;
 }
 
@@ -121,7 +124,7 @@ static bool read_integers(struct request_params *p, struct fields *f)
     if (mirostat == 1)
         return fields_fault(f, "mirostat", "invalid_value", "must be 0 (off) or 2; it is 1");
     s->mirostat = (uint32_t)mirostat;
-    return read_seed(p, f);
+    return true;
 }
 
 /* Header x-tern-receipt: 1, true, yes; 0, false, no */
@@ -295,9 +298,8 @@ bool request_params_read(struct request_params *p, const struct server *s, struc
     *p = (struct request_params){.sampler = request_params_defaults(s->model),
                                  .n_predict = serve_number(s->options, SERVE_N_PREDICT),
                                  .cache_prompt = true};
-    p->sampler.seed = random_seed();
-    return read_reals(p, f) && read_integers(p, f) && read_flags(p, x, f) && read_order(p, f) &&
-           read_breakers(p, f) && read_bias(p, s, f);
+    return read_reals(p, f) && read_integers(p, f) && read_seed(p, s->options, f) &&
+           read_flags(p, x, f) && read_order(p, f) && read_breakers(p, f) && read_bias(p, s, f);
 }
 
 static void free_list(char **list, size_t n)

@@ -25,7 +25,6 @@ enum {
 
 struct request_params {
     struct tern_sampler_params sampler; /* bias: owned */
-    bool seed_given;                    /* else it was drawn, and is reported */
     char *stop[REQUEST_STOPS_MAX + 1];  /* [n_stop] owned; room for the template's own */
     size_t n_stop;
     int64_t n_predict; /* -1: what the context has room for */
@@ -44,7 +43,7 @@ struct request_params {
  * Defaults are OpenAI's where the model file states none: temperature 1, top_p 1, others off. */
 bool request_params_read(struct request_params *p, const struct server *s, struct exchange *x,
                          struct fields *f);
-/* What holds where a request says nothing, except the seed. */
+/* What holds where a request says nothing, except the seed: that is --seed, or drawn, and is reported. */
 struct tern_sampler_params request_params_defaults(const tern_model *model);
 void request_params_close(struct request_params *p);
 
