@@ -23,16 +23,19 @@ import unittest
 SLOW = bool(os.environ.get("QUICK"))  # a program with sanitizers, say
 SERVE = os.environ.get("SERVE") or "build/serve"
 MODEL = "models/fable.bin"
+SEED = int(os.environ.get("SERVE_SEED", 1))
 WHY = None if os.access(SERVE, os.X_OK) else f"{SERVE} is not built"
 
 
 class Server:
-    """A process of `serve`, ready unless `wait` is false. Its log grows in `lines`."""
+    """A process of `serve`, ready unless `wait` is false. Requests without a seed get `seed`, so that a test sees the
+    same answer each time; None: a new one for each."""
 
-    def __init__(self, *arguments, model=MODEL, wait=True, environment=None, before=None):
+    def __init__(self, *arguments, model=MODEL, wait=True, environment=None, before=None, seed=SEED):
         self.log = tempfile.TemporaryFile("w+")
+        arguments = list(map(str, arguments)) + ([] if seed is None else ["--seed", str(seed)])
         self.process = subprocess.Popen(
-            [SERVE, model, "--port", "0", *map(str, arguments)],
+            [SERVE, model, "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.log,

@@ -182,7 +182,7 @@ class Prefill(Client):
     def test_a_stop_sequence_cuts_a_call_of_messages(self):
         f = WEATHER["function"]
         body = {"model": "x", "max_tokens": 600, "messages": HI, "tools": [{"name": f["name"], "input_schema": f["parameters"]}],
-                "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "stop_sequences": ["days"]}  # fmt: skip
+                "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "stop_sequences": ["days"], "seed": 7}  # fmt: skip
         _, _, r = self.post("/v1/messages", body)
         self.assertEqual((r["stop_reason"], r["stop_sequence"], r["content"][-1]["type"]), ("stop_sequence", "days", "tool_use"))
         self.assertIn(set(r["content"][-1]["input"]), (set(), {"city"}))
