@@ -4,6 +4,7 @@ import json
 import unittest
 
 from openai_case import HI, SCHEMA, STOP, Client, deltas
+from serve_case import SEED, Server
 
 
 class Fields(Client):
@@ -148,6 +149,17 @@ class Fields(Client):
         for seed in (2.0**53, -(2.0**53), 2.0**62):  # 9007199254740993.0 is read as 2^53
             self.refused("seed", "without point and exponent", seed=seed)
         self.assertEqual(self.chat(seed=2.0**53 - 1, max_tokens=1).seed, 2**53 - 1)
+
+    def test_the_seed_of_the_server(self):
+        """--seed N counts where a request has none, or null; -1 draws one."""
+        self.assertEqual([self.chat(max_tokens=1, **more).seed for more in ({}, {"seed": None}, {"seed": 9})], [SEED, SEED, 9])
+        self.assertEqual(len({self.chat(seed=-1, max_tokens=1).seed for _ in range(3)} - {SEED}), 3)
+        server = Server(seed=None)
+        try:
+            drawn = {server.post("/v1/completions", {"prompt": "The", "max_tokens": 1})[2]["seed"] for _ in range(3)}
+            self.assertEqual(len(drawn), 3)
+        finally:
+            server.stop()
 
     def test_a_mark_of_the_order_of_bytes_is_skipped(self):
         for mark, want in (("", 200), ("\ufeff", 200), ("\ufeff\ufeff", 400)):
