@@ -152,11 +152,13 @@ class Fields(Client):
 
     def test_the_seed_of_the_server(self):
         """--seed N counts where a request has none, or null; -1 draws one."""
-        self.assertEqual([self.chat(max_tokens=1, **more).seed for more in ({}, {"seed": None}, {"seed": 9})], [SEED, SEED, 9])
+        body = {"prompt": "The", "max_tokens": 1}
+        for seed, more in ((SEED, {}), (SEED, {"seed": None}), (9, {"seed": 9})):
+            self.assertEqual(self.post("/v1/completions", body | more)[2]["seed"], seed)
         self.assertEqual(len({self.chat(seed=-1, max_tokens=1).seed for _ in range(3)} - {SEED}), 3)
         server = Server(seed=None)
         try:
-            drawn = {server.post("/v1/completions", {"prompt": "The", "max_tokens": 1})[2]["seed"] for _ in range(3)}
+            drawn = {server.post("/v1/completions", body)[2]["seed"] for _ in range(3)}
             self.assertEqual(len(drawn), 3)
         finally:
             server.stop()
