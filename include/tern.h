@@ -356,7 +356,7 @@ void tern_cancel(tern_context *ctx);
 const float *tern_logits(const tern_context *ctx, size_t i);
 size_t tern_n_logits(const tern_context *ctx);
 
-/* The hidden state [dim] of the i-th row of the last tern_forward that asked for it: what the head
+/* The hidden state [dim] of the i-th row of the last batch that asked for it: what the head
  * reads, after the final norm. Any number of rows may ask; a row that asks for this alone does
  * without the head. Not with TERN_LOAD_MTP. Borrowed until the context is used again. */
 const float *tern_hidden(const tern_context *ctx, size_t i);
@@ -705,9 +705,15 @@ enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
  * called in the order of the texts, in this thread: first on_prompt, then on_token and on_text. Within
  * them tern_logits has the rows of that text alone.
  *
+ * Rows that tern_batch_add put into the batch before are evaluated with it, beside prompt_rows; tern_hidden
+ * then has their hidden states. They ask for no logits, they are of sequences without a text, and they leave
+ * a row for each text. With TERN_OK they are all evaluated, once. Otherwise none is: the batch is empty, so
+ * add them again. n = 0 does nothing to them: tern_forward evaluates rows alone.
+ *
  * A text that ends or fails is over, and does not disturb the others: tern_text_result has its status. A
- * value that is not finite fails its own text. TERN_CANCELLED, after tern_cancel: nothing changed, and
- * the step may be tried again, with other texts. Any other error is about the arguments. */
+ * value that is not finite fails its own text, or none if it is of a row that was added. TERN_CANCELLED,
+ * after tern_cancel: nothing changed, and the step may be tried again, with other texts. Any other error is
+ * about the arguments. */
 enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_rows,
                            struct tern_error *e);
 int tern_text_is_over(const tern_text *text);

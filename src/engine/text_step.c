@@ -1,4 +1,6 @@
 /* tern_step: one batch for several texts, and the tokens that follow from it. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "engine/text_rows.h"
@@ -8,12 +10,43 @@ struct text_step {
     struct tern_context *ctx;
     tern_text *const *texts; /* [n] */
     size_t n, n_guesses;
+    size_t n_added;    /* rows that were in the batch before */
     struct pace *pace; /* NULL: no guesses, and nothing to learn from the time that it takes */
 };
 
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+/* ---- rows that were added before ---------------------------------------------------------------- */
+
+/* They are the batch again, whatever dropped it: they stay first in the array. */
+static void bring_back(const struct text_step *s)
+{
+    struct tern_context *c = s->ctx;
+    tern_batch_clear(c);
+    for (; c->forward.n < s->n_added; c->forward.n++)
+        c->pending[c->forward.rows[c->forward.n].seq]++;
+}
+
+/* To the end of the array or back: batches of one text leave so much room. */
+static void move_added(const struct text_step *s, bool aside)
+{
+    struct row *first = s->ctx->forward.rows;
+    struct row *last = first + s->ctx->memory.n_batch - s->n_added;
+    memmove(aside ? last : first, aside ? first : last, s->n_added * sizeof *first);
+}
+
+/* In a batch of their own, whole: a cancel that comes meanwhile ends the next step. */
+static void run_added(const struct text_step *s)
+{
+    move_added(s, false);
+    bring_back(s);
+    (void)forward_hold(&s->ctx->forward);
+    (void)context_run(s->ctx, false);
+    if (forward_release(&s->ctx->forward))
+        tern_cancel(s->ctx);
 }
 
 /* ---- what a batch evaluates ------------------------------------------------------------------ */
@@ -44,10 +77,10 @@ static void plan_growing(const struct text_step *s, struct room *room)
     }
 }
 
-/* Where each text adds one token, time tells what guesses are worth. */
+/* Where each text adds one token, and nothing else does, time tells what guesses are worth. */
 static void plan_guesses(struct text_step *s, struct room *room)
 {
-    bool wanted = false, alike = true;
+    bool wanted = false, alike = !s->n_added;
     for (size_t i = 0; i < s->n; i++) {
         const struct tern_text *t = s->texts[i];
         wanted |= t->guesses;
@@ -92,9 +125,10 @@ static void plan_reading(struct tern_text *t, struct room *room)
 
 static void plan(struct text_step *s, size_t prompt_rows)
 {
-    struct room room = {s->ctx->memory.n_batch, s->ctx->memory.n_logits};
+    struct room room = {s->ctx->memory.n_batch - s->n_added, s->ctx->memory.n_logits};
     for (size_t i = 0; i < s->n; i++)
         text_prepare(s->texts[i]);
+    bring_back(s);
     plan_growing(s, &room);
     plan_guesses(s, &room);
     if (prompt_rows)
@@ -193,7 +227,7 @@ static enum tern_status run(const struct text_step *s)
 {
     struct tern_context *c = s->ctx;
     bool held = false;
-    size_t parts = 0;
+    size_t parts = s->n_added > 0;
     for (size_t i = 0; i < s->n; i++) {
         text_add_rows(s->texts[i]);
         held |= text_is_held(s->texts[i]);
@@ -231,25 +265,31 @@ static enum tern_status together(struct text_step *s, uint64_t begin)
 }
 
 /* One after the other, without guesses: a value that is not finite concerns its own text, or came from a
- * guess. A cancel after the first one ends the next step. */
+ * guess or a row that was added. A cancel after the first one ends the next step. Added rows come last, so
+ * that their hidden states stay. */
 static enum tern_status alone(const struct text_step *all)
 {
     bool any = false, found = false;
     for (size_t i = 0; i < all->n; i++)
         all->texts[i]->speculate.n_guess = 0;
+    move_added(all, true);
     for (size_t i = 0; i < all->n; i++) {
         struct text_step one = {.ctx = all->ctx, .texts = &all->texts[i], .n = 1};
         if (all->texts[i]->to == all->texts[i]->from)
             continue;
         enum tern_status status = together(&one, clock_ns());
-        if (status && any)
-            tern_cancel(all->ctx);
-        if (status)
-            return any ? TERN_OK : status;
+        if (status && !any)
+            return status;
         any = true;
-        found |= context_seq_status(all->ctx, all->texts[i]->p.seq, NULL) != TERN_OK;
+        found |= status || context_seq_status(all->ctx, all->texts[i]->p.seq, NULL);
+        if (status) {
+            tern_cancel(all->ctx);
+            break;
+        }
     }
-    for (size_t i = 0; i < all->n && !found; i++)
+    if (all->n_added)
+        run_added(all);
+    for (size_t i = 0; i < all->n && all->n_guesses && !found; i++)
         speculate_stop(&all->texts[i]->speculate);
     return TERN_OK;
 }
@@ -257,6 +297,15 @@ static enum tern_status alone(const struct text_step *all)
 static enum tern_status check_texts(struct text_step *s, struct tern_error *e)
 {
     struct tern_context *c = s->ctx;
+    size_t room = c->memory.n_batch - s->n_added;
+    if (c->n_logit_rows)
+        return error_set(e, TERN_USAGE, "rows that were added to a step ask for logits");
+    if (s->n > room)
+        return error_set(
+            e, TERN_USAGE,
+            "a step of %zu texts was asked for: %zu rows that were added leave room for "
+            "%zu",
+            s->n, s->n_added, room);
     if (s->n > c->memory.n_logits)
         return error_set(
             e, TERN_USAGE,
@@ -268,6 +317,7 @@ static enum tern_status check_texts(struct text_step *s, struct tern_error *e)
         const char *why = t->ctx != c             ? "of another context"
                           : t->phase == TEXT_OVER ? "over"
                           : t->step == c->n_steps ? "in the step twice"
+                          : c->pending[t->p.seq]  ? "of a sequence to which rows were added"
                                                   : NULL;
         if (why)
             return error_set(e, TERN_USAGE, "text %zu of the step is %s", i, why);
@@ -283,17 +333,20 @@ enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_ro
     bool held = false;
     if (!n)
         return TERN_OK;
-    struct text_step s = {.ctx = texts[0]->ctx, .texts = texts, .n = n};
+    struct tern_context *c = texts[0]->ctx;
+    struct text_step s = {.ctx = c, .texts = texts, .n = n, .n_added = c->forward.n};
     enum tern_status status = check_texts(&s, e);
-    if (status)
-        return status;
-    for (size_t i = 0; i < n; i++)
+    c->forward.n_hidden = 0;
+    for (size_t i = 0; i < n && !status; i++)
         held |= text_is_held(texts[i]);
-    if (!held && atomic_exchange(&s.ctx->forward.cancel, 0)) {
-        context_see(s.ctx, 0, 0);
-        return TERN_CANCELLED;
+    if (!status && !held && atomic_exchange(&c->forward.cancel, 0)) {
+        context_see(c, 0, 0);
+        status = TERN_CANCELLED;
     }
-    tern_batch_clear(s.ctx);
+    if (status) {
+        tern_batch_clear(c);
+        return status;
+    }
     plan(&s, prompt_rows);
     status = together(&s, begin);
     return status == TERN_LIMIT ? alone(&s) : status;

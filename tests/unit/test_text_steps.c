@@ -1,7 +1,8 @@
 /* ldflags: -Wl,@tests/support/allocs.ld */
 /* Several texts at a time: whatever its mates, and however the steps are cut, each text is the one that
  * tern_generate makes of it alone. Random texts with random options begin and end at random steps; some
- * are closed midway, and steps are cancelled. Guesses are tried at random (gambling_pace.h). */
+ * are closed midway, and steps are cancelled. Guesses are tried at random (gambling_pace.h). Rows of a sequence
+ * without a text are added to some steps. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,14 @@
 #include "tern.h"
 #include "toy.h"
 
-enum { N_TEXTS = 7, N_SEQS = 4, MAX_PROMPT = 160, MAX_TOKENS = 400, TOY_VOCAB = 259 };
+enum {
+    N_TEXTS = 7,
+    N_SEQS = 4,
+    GUEST = N_SEQS,
+    MAX_PROMPT = 160,
+    MAX_TOKENS = 400,
+    TOY_VOCAB = 259
+};
 
 /* ---- models ----------------------------------------------------------------------------------- */
 
@@ -44,6 +52,7 @@ static struct {
     char path[256];
     tern_model *model;
     unsigned vocab;
+    size_t dim;
     uint32_t max_ctx;
     tern_token poison;               /* what makes logits of it is not finite; 0: no such token */
     tern_constraint *constraints[4]; /* of FABLE; the first is NULL */
@@ -97,6 +106,7 @@ static void open_model(enum kind kind)
     ck_assert_msg(!tern_model_open(&m.model, path, &how, &e), "%s", e.text);
     tern_model_info(m.model, &info);
     m.vocab = (unsigned)info.vocab;
+    m.dim = info.dim;
     m.max_ctx = info.max_seq < 500 ? (uint32_t)info.max_seq : 500;
     if (kind == FABLE)
         open_constraints();
@@ -267,10 +277,64 @@ static void run_alone(struct plan *plan, struct trace *t, uint32_t n_ctx, enum t
     tern_context_close(ctx);
 }
 
+/* ---- rows that are added to steps ------------------------------------------------------------- */
+
+enum { NONE = 1, NOT_FINITE };
+
+struct guest { /* a sequence without a text */
+    tern_token tokens[MAX_PROMPT];
+    uint64_t hidden[MAX_PROMPT]; /* hash of each row's, as of the sequence alone; or the above */
+    size_t n, n_read, n_lost;
+};
+
+static size_t guest_add(struct guest *g, tern_context *ctx, uint32_t seq, size_t max)
+{
+    size_t from = tern_seq_length(ctx, seq), n = 0;
+    unsigned flags = m.kind == MTP ? 0 : TERN_ROW_HIDDEN;
+    for (; n < max && from + n < g->n; n++)
+        ck_assert(!tern_batch_add(ctx, seq, g->tokens[from + n], flags, NULL));
+    return n;
+}
+
+static uint64_t hidden_hash(const tern_context *ctx, size_t i)
+{
+    const float *h = tern_hidden(ctx, i);
+    for (size_t k = 0; h && k < m.dim; k++)
+        if (!isfinite(h[k]))
+            return NOT_FINITE;
+    return h ? xxh64(h, m.dim * sizeof *h) : NONE;
+}
+
+/* The last n rows of the sequence were evaluated just now. */
+static void guest_take(struct guest *g, tern_context *ctx, uint32_t seq, size_t n)
+{
+    size_t from = tern_seq_length(ctx, seq) - n;
+    ck_assert_uint_eq(tern_n_hidden(ctx), m.kind == MTP ? 0 : n);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *expected = &g->hidden[from + i], hash = hidden_hash(ctx, i);
+        if (!*expected)
+            *expected = hash;
+        ck_assert_msg(*expected == hash, "row %zu that was added differs", from + i);
+    }
+    g->n_read += n;
+}
+
+static void begin_guest(struct guest *g, uint32_t n_ctx, enum tern_cache_type type)
+{
+    tern_context *ctx = open_context(n_ctx, 1, type);
+    memset(g, 0, sizeof *g);
+    g->n = make_prompt(g->tokens, n_ctx < MAX_PROMPT ? n_ctx : MAX_PROMPT);
+    for (size_t n; (n = guest_add(g, ctx, 0, 1)); guest_take(g, ctx, 0, n))
+        ck_assert(!tern_forward(ctx));
+    g->n_read = 0;
+    tern_context_close(ctx);
+}
+
 /* ---- together --------------------------------------------------------------------------------- */
 
 struct crowd {
     tern_context *ctx, *draft;
+    struct guest guest;   /* of sequence GUEST */
     struct plan *plans;   /* [N_TEXTS] */
     struct trace *traces; /* [N_TEXTS] */
     tern_text *text[N_SEQS];
@@ -327,10 +391,20 @@ static void one_step(struct crowd *c)
     tern_text *texts[N_SEQS];
     struct tern_error e = {0};
     size_t n = choose_texts(c, texts);
+    struct tern_memory memory;
+    tern_context_memory(c->ctx, &memory);
+    size_t before = tern_seq_length(c->ctx, GUEST), max = dice(memory.n_batch - (unsigned)n + 1);
+    size_t added = n && !dice(5) ? guest_add(&c->guest, c->ctx, GUEST, max) : 0;
     if (!dice(20))
         tern_cancel(c->ctx);
     enum tern_status s = tern_step(texts, n, dice(3) ? dice(30) : 0, &e);
     ck_assert_msg(!s || s == TERN_CANCELLED, "%s", e.text);
+    ck_assert_uint_eq(tern_seq_length(c->ctx, GUEST), before + (s ? 0 : added));
+    if (n)
+        guest_take(&c->guest, c->ctx, GUEST, s ? 0 : added);
+    c->guest.n_lost += s ? added : 0;
+    if (tern_seq_length(c->ctx, GUEST) == c->guest.n)
+        tern_seq_keep(c->ctx, GUEST, 0);
     c->n_cancelled += s == TERN_CANCELLED;
     c->n_mates += n > 1;
 }
@@ -382,7 +456,7 @@ START_TEST(a_text_does_not_depend_on_its_mates)
 {
     static struct plan plans[N_TEXTS];
     static struct trace alone[N_TEXTS], together[N_TEXTS];
-    size_t n_cancelled = 0, n_accepted = 0, n_wrong = 0, n_mates = 0;
+    size_t n_cancelled = 0, n_accepted = 0, n_wrong = 0, n_mates = 0, n_added = 0, n_lost = 0;
     unsigned long n = golden_is_threaded() ? 1 : golden_is_quick() ? 3 : 12;
     open_model((enum kind)_i);
     for (unsigned long seed = 1; seed <= n; seed++) {
@@ -394,7 +468,8 @@ START_TEST(a_text_does_not_depend_on_its_mates)
             make_plan(&plans[i], n_ctx);
             run_alone(&plans[i], &alone[i], n_ctx, type);
         }
-        c.ctx = open_context(n_ctx, N_SEQS, type);
+        begin_guest(&c.guest, n_ctx, type);
+        c.ctx = open_context(n_ctx, N_SEQS + 1, type);
         c.draft = open_context(n_ctx / 2 + dice(n_ctx / 2), N_SEQS, type);
         run_together(&c);
         for (size_t i = 0; i < N_TEXTS; i++)
@@ -403,14 +478,15 @@ START_TEST(a_text_does_not_depend_on_its_mates)
         tern_context_close(c.draft);
         tern_context_close(c.ctx);
         n_cancelled += c.n_cancelled, n_mates += c.n_mates;
+        n_added += c.guest.n_read, n_lost += c.guest.n_lost;
         n_accepted += c.n_accepted, n_wrong += c.n_drafted - c.n_accepted;
     }
     size_t least = golden_is_quick() ? 0 : 2 * n;
-    bool all_happened =
-        n_cancelled > n && n_accepted > least && n_wrong > least && n_mates > 20 * n;
+    bool all_happened = n_cancelled > n && n_accepted > least && n_wrong > least &&
+                        n_mates > 20 * n && n_added > 20 * n && n_lost > n;
     ck_assert_msg(all_happened || golden_is_threaded(),
-                  "%zu cancelled, %zu accepted, %zu wrong, %zu mates", n_cancelled, n_accepted,
-                  n_wrong, n_mates);
+                  "%zu cancelled, %zu accepted, %zu wrong, %zu mates, %zu rows added, %zu lost",
+                  n_cancelled, n_accepted, n_wrong, n_mates, n_added, n_lost);
     close_model();
 }
 END_TEST
@@ -438,19 +514,20 @@ static void open_poisoned(void)
     image_save(&i, m.path);
     image_close(&i);
     ck_assert(!tern_model_open(&m.model, m.path, &how, NULL));
-    m.vocab = TOY_VOCAB, m.max_ctx = 500, m.poison = POISON;
+    m.vocab = TOY_VOCAB, m.dim = toy.dim, m.max_ctx = 500, m.poison = POISON;
 }
 
 /* A value that is not finite ends its own text, in the same place as alone: in a prompt, or behind a token
- * that was chosen. A guess of such a token ends none. */
+ * that was chosen. A guess of such a token ends none, nor does a row that was added. */
 START_TEST(a_fault_concerns_its_own_text)
 {
     static const struct tern_bias always = {.token = POISON, .value = INFINITY};
     static struct plan plans[N_TEXTS];
     static struct trace alone[N_TEXTS], together[N_TEXTS];
-    size_t n_failed = 0, n_well = 0;
+    size_t n_failed = 0, n_well = 0, n_rows[2] = {0};
     open_poisoned();
-    for (unsigned long seed = 1; seed <= (unsigned long)golden_few(golden_is_quick() ? 10 : 30); seed++) {
+    for (unsigned long seed = 1; seed <= (unsigned long)golden_few(golden_is_quick() ? 10 : 30);
+         seed++) {
         dice_state = seed * 104729;
         struct crowd c = {.plans = plans, .traces = together};
         for (size_t i = 0; i < N_TEXTS; i++) {
@@ -464,15 +541,20 @@ START_TEST(a_fault_concerns_its_own_text)
             run_alone(&plans[i], &alone[i], 300, TERN_CACHE_F16);
             n_failed += alone[i].status == TERN_LIMIT, n_well += !alone[i].status;
         }
-        c.ctx = open_context(300, N_SEQS, TERN_CACHE_F16);
+        begin_guest(&c.guest, 300, TERN_CACHE_F16);
+        c.ctx = open_context(300, N_SEQS + 1, TERN_CACHE_F16);
         c.draft = open_context(300, N_SEQS, TERN_CACHE_F16);
         run_together(&c);
+        for (size_t i = 0; i < c.guest.n; i++)
+            n_rows[c.guest.hidden[i] == NOT_FINITE] += c.guest.n_read >= c.guest.n;
         for (size_t i = 0; i < N_TEXTS; i++)
             compare(&together[i], &alone[i], c.cut[i], seed, i);
         tern_context_close(c.draft);
         tern_context_close(c.ctx);
     }
     ck_assert_msg(n_failed > 5 && n_well > 10, "%zu failed, %zu did not", n_failed, n_well);
+    ck_assert_msg(golden_is_quick() || golden_is_threaded() || (n_rows[0] > 50 && n_rows[1] > 50),
+                  "%zu rows were added, and %zu not finite", n_rows[0], n_rows[1]);
     close_model();
 }
 END_TEST
@@ -515,6 +597,41 @@ START_TEST(wrong_arguments_change_nothing)
     ck_assert(!open_at(&a, ctx, 0, draft, 2)); /* the sequences are free again */
     tern_text_close(a);
     tern_context_close(draft);
+    tern_context_close(ctx);
+    close_model();
+}
+END_TEST
+
+static enum tern_status step_of(tern_text *t, const char *why)
+{
+    struct tern_error e = {0};
+    enum tern_status s = tern_step(&t, 1, 0, &e);
+    ck_assert_msg(!s || strstr(e.text, why), "%s", e.text);
+    return s;
+}
+
+/* They are refused with a text that would need what they take, and gone then. */
+START_TEST(rows_that_were_added_share_a_step)
+{
+    tern_text *t;
+    open_model(DENSE);
+    struct tern_context_params params = {.n_ctx = 100, .n_seqs = 2, .n_batch = 4};
+    tern_context *ctx;
+    ck_assert(!tern_context_open(&ctx, m.model, &params, NULL) && !open_at(&t, ctx, 0, NULL, 0));
+    ck_assert(!tern_batch_add(ctx, 0, 1, 0, NULL));
+    ck_assert_int_eq(step_of(t, "a sequence to which rows were added"), TERN_USAGE);
+    ck_assert(!tern_batch_add(ctx, 1, 1, TERN_ROW_LOGITS, NULL));
+    ck_assert_int_eq(step_of(t, "ask for logits"), TERN_USAGE);
+    for (tern_token i = 0; i < 4; i++)
+        ck_assert(!tern_batch_add(ctx, 1, i, TERN_ROW_HIDDEN, NULL));
+    ck_assert_int_eq(step_of(t, "4 rows that were added leave room for 0"), TERN_USAGE);
+    ck_assert(!tern_forward(ctx) && !tern_seq_length(ctx, 0) && !tern_seq_length(ctx, 1));
+    for (tern_token i = 0; i < 3; i++)
+        ck_assert(!tern_batch_add(ctx, 1, i, TERN_ROW_HIDDEN, NULL));
+    ck_assert(!tern_step(NULL, 0, 0, NULL) && !step_of(t, ""));
+    ck_assert(tern_seq_length(ctx, 0) == 1 && tern_seq_length(ctx, 1) == 3);
+    ck_assert(tern_n_hidden(ctx) == 3 && !step_of(t, "") && !tern_n_hidden(ctx));
+    tern_text_close(t);
     tern_context_close(ctx);
     close_model();
 }
@@ -585,4 +702,5 @@ END_TEST
 
 SUITE("text steps", LOOP(a_text_does_not_depend_on_its_mates, 0, N_KINDS),
       TEST(a_fault_concerns_its_own_text), TEST(wrong_arguments_change_nothing),
-      TEST(prompts_are_read_in_order), TEST(steps_allocate_nothing))
+      TEST(rows_that_were_added_share_a_step), TEST(prompts_are_read_in_order),
+      TEST(steps_allocate_nothing))
