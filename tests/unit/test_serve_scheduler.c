@@ -208,17 +208,22 @@ END_TEST
 
 /* ---- embeddings ---------------------------------------------------------------------------- */
 
+/* Of other embeddings and of texts, which do not depend on them */
 START_TEST(embeddings_do_not_depend_on_company)
 {
-    enum { N = 12 };
+    enum { N = 12, TEXTS = 3 };
     static float alone[N][4096];
     const size_t n = is_quick() ? N / 2 : N;
     struct fault f;
     struct job_event event;
     size_t dim = 0;
-    jobs_start(MODEL, 4, 64);
-    fill(asked, n);
+    jobs_start(MODEL, 7, 64);
+    fill(asked, n + TEXTS);
     for (int together = 0; together < 2; together++) {
+        for (size_t i = n; i < n + TEXTS && together; i++) {
+            asked[i].n_predict = is_quick() ? 20 : 200;
+            ask(i, i);
+        }
         for (size_t i = 0; i < n; i++) {
             struct job_request r;
             asked[i].over = false;
@@ -245,6 +250,11 @@ START_TEST(embeddings_do_not_depend_on_company)
         }
     }
     ck_assert_uint_eq(dim, 256);
+    jobs_take_all(&asked[n], TEXTS);
+    for (size_t i = n; i < n + TEXTS; i++) {
+        jobs_check_alone(&asked[i]);
+        job_close(asked[i].job);
+    }
     jobs_stop();
 }
 END_TEST

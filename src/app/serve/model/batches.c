@@ -13,7 +13,6 @@
 
 enum {
     PAUSE_BYTES = 256 << 10, /* of events that nobody takes */
-    EMBED_EVERY = 4,         /* steps of streams between batches of embeddings */
 };
 
 /* ---- begin and end ------------------------------------------------------------------------ */
@@ -146,8 +145,10 @@ void batches_end_all(struct scheduler *s)
 /* ---- a batch ------------------------------------------------------------------------------ */
 
 struct batch {
-    struct job *streams[MAX_PARALLEL], *readers[MAX_PARALLEL], *embeds[MAX_PARALLEL];
-    size_t n_streams, n_readers, n_embeds;
+    struct job *streams[MAX_PARALLEL];
+    struct job *readers[MAX_PARALLEL]; /* of a text, or of any other prompt; */
+    struct job *looks[MAX_PARALLEL];   /* or of its last row, which is observed */
+    size_t n_streams, n_readers, n_looks;
 };
 
 static bool is_paused(const struct job *j)
@@ -164,12 +165,19 @@ static void insert(struct job **jobs, size_t *n, struct job *j)
     jobs[at] = j;
 }
 
+/* Rows of its prompt, or of a shift, that a job has still to evaluate */
+static size_t unread(const struct scheduler *s, const struct job *j)
+{
+    return is_text(j) ? tern_text_unread(j->text)
+                      : j->request.n_prompt - tern_seq_length(s->ctx, j->seq);
+}
+
 /* Every other step begins with the prompt that is shortest, so that a long one does not hold it up. */
-static void shortest_first(struct batch *b)
+static void shortest_first(const struct scheduler *s, struct batch *b)
 {
     size_t least = 0;
     for (size_t i = 1; i < b->n_readers; i++)
-        if (tern_text_unread(b->readers[i]->text) < tern_text_unread(b->readers[least]->text))
+        if (unread(s, b->readers[i]) < unread(s, b->readers[least]))
             least = i;
     struct job *j = b->readers[least];
     for (; least; least--)
@@ -185,16 +193,16 @@ static void gather(struct scheduler *s, struct batch *b)
         struct job *j = s->running[i];
         if (!j || is_paused(j))
             continue;
-        if (!is_text(j))
-            insert(b->embeds, &b->n_embeds, j);
-        else if (tern_text_unread(j->text))
+        if (j->request.kind == JOB_ATTENTION && unread(s, j) == 1)
+            insert(b->looks, &b->n_looks, j);
+        else if (unread(s, j))
             insert(b->readers, &b->n_readers, j);
         else
             insert(b->streams, &b->n_streams, j);
     }
     pthread_mutex_unlock(&s->lock);
     if (b->n_readers > 1 && s->n_turns % 2)
-        shortest_first(b);
+        shortest_first(s, b);
 }
 
 static void enter_step(struct scheduler *s, double seconds, bool may_cancel)
@@ -221,9 +229,7 @@ static void count_gap(struct serve_numbers *n, double seconds)
 /* What the step did to a job. Under the lock. */
 static void count_job(struct scheduler *s, struct job *j, double now)
 {
-    size_t read =
-        j->request.n_prompt - (is_text(j) ? tern_text_unread(j->text)
-                                          : j->request.n_prompt - tern_seq_length(s->ctx, j->seq));
+    size_t read = j->request.n_prompt - unread(s, j);
     s->numbers.n_prompt += read - j->n_read;
     j->n_read = read;
     if (!is_text(j) || !j->n_new)
@@ -249,96 +255,135 @@ static void leave_step(struct scheduler *s, struct job *const *jobs, size_t n, s
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- texts -------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------------------- */
 
-static size_t total_unread(tern_text *const *texts, size_t n)
+struct share { /* of a batch: the jobs that have rows in it */
+    struct job *jobs[MAX_PARALLEL], *others[MAX_PARALLEL]; /* with a text, and without */
+    tern_text *texts[MAX_PARALLEL];
+    size_t n, n_others, taken[MAX_PARALLEL]; /* rows of the others */
+    size_t prompt_rows;                      /* of texts */
+};
+
+static void share_text(struct share *r, struct job *j)
+{
+    r->texts[r->n] = j->text;
+    r->jobs[r->n++] = j;
+}
+
+/* All streams, and max rows of prompts in the order of the readers: those without a text are added now. */
+static void share_rows(struct scheduler *s, const struct batch *b, size_t max, struct share *r)
+{
+    *r = (struct share){0};
+    for (size_t i = 0; i < b->n_streams; i++)
+        share_text(r, b->streams[i]);
+    for (size_t i = 0; i < b->n_readers && max; i++) {
+        struct job *j = b->readers[i];
+        size_t rows = unread(s, j) < max ? unread(s, j) : max;
+        if (is_text(j)) {
+            share_text(r, j);
+            r->prompt_rows += rows;
+        } else {
+            rows = r->taken[r->n_others] = run_embedding_add(s, j, rows);
+            r->others[r->n_others++] = j;
+        }
+        max -= rows;
+    }
+}
+
+static size_t total_unread(const struct scheduler *s, const struct share *r)
 {
     size_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += tern_text_unread(texts[i]);
+    for (size_t i = 0; i < r->n; i++)
+        sum += unread(s, r->jobs[i]);
+    for (size_t i = 0; i < r->n_others; i++)
+        sum += unread(s, r->others[i]);
     return sum;
 }
 
-static void after_step(struct scheduler *s, struct job *const *jobs, size_t n, size_t rows,
-                       double seconds)
+static void end_others(struct scheduler *s, struct job *const *jobs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (jobs[i]->n_read == jobs[i]->request.n_prompt || jobs[i]->error.code)
+            end(s, jobs[i]);
+}
+
+static void after_step(struct scheduler *s, const struct share *r, size_t rows, double seconds)
 {
     double now = stopwatch_now();
-    for (size_t i = 0; i < n; i++)
-        run_text_stepped(s, jobs[i], now);
-    leave_step(s, jobs, n, rows, seconds);
-    for (size_t i = 0; i < n; i++)
-        job_publish(jobs[i]);
-    for (size_t i = 0; i < n; i++)
-        if (tern_text_is_over(jobs[i]->text) || jobs[i]->no_memory)
-            end(s, jobs[i]);
+    for (size_t i = 0; i < r->n; i++)
+        run_text_stepped(s, r->jobs[i], now);
+    leave_step(s, r->others, r->n_others, 0, 0);
+    leave_step(s, r->jobs, r->n, rows, seconds);
+    for (size_t i = 0; i < r->n; i++)
+        job_publish(r->jobs[i]);
+    for (size_t i = 0; i < r->n; i++)
+        if (tern_text_is_over(r->jobs[i]->text) || r->jobs[i]->no_memory)
+            end(s, r->jobs[i]);
         else
-            reuse_stepped(s, jobs[i]);
+            reuse_stepped(s, r->jobs[i]);
+    end_others(s, r->others, r->n_others);
 }
 
 /* tern_step refuses only what is wrong here: no job may wait for ever. */
-static void refuse(struct scheduler *s, struct job *const *jobs, size_t n,
-                   const struct tern_error *e)
+static void refuse(struct scheduler *s, const struct share *r, const struct tern_error *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        tern_text_close(jobs[i]->text);
-        jobs[i]->text = NULL;
-        run_text_fail(jobs[i], 500, "%s", e->text);
-        end(s, jobs[i]);
+    for (size_t i = 0; i < r->n; i++) {
+        tern_text_close(r->jobs[i]->text);
+        r->jobs[i]->text = NULL;
+        run_text_fail(r->jobs[i], 500, "%s", e->text);
+        end(s, r->jobs[i]);
+    }
+    for (size_t i = 0; i < r->n_others; i++) {
+        run_text_fail(r->others[i], 500, "%s", e->text);
+        end(s, r->others[i]);
     }
 }
 
-static void step(struct scheduler *s, struct batch *b)
+/* Of prompts, beside a row for each stream */
+static uint32_t choose_rows(struct scheduler *s, const struct batch *b, size_t depth)
 {
-    struct job *jobs[MAX_PARALLEL];
-    tern_text *texts[MAX_PARALLEL];
+    uint32_t room = s->chunks.max - (uint32_t)b->n_streams;
+    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams, b->n_readers, depth) : 0;
+    return max < room ? max : room;
+}
+
+static void step(struct scheduler *s, const struct batch *b)
+{
+    struct share r;
     struct tern_error e = {0};
     size_t depth = b->n_readers ? tern_seq_length(s->ctx, b->readers[0]->seq) : 0;
-    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams, b->n_readers, depth) : 0;
-    size_t n = 0;
-    for (size_t i = 0; i < b->n_streams; i++)
-        jobs[n++] = b->streams[i];
-    for (size_t i = 0; max && i < b->n_readers; i++)
-        jobs[n++] = b->readers[i];
-    for (size_t i = 0; i < n; i++)
-        texts[i] = jobs[i]->text;
+    uint32_t max = choose_rows(s, b, depth);
+    share_rows(s, b, max, &r);
     enter_step(s, chunks_guess(&s->chunks, b->n_streams, max, depth), max);
-    size_t unread = total_unread(texts, n);
+    size_t before = total_unread(s, &r);
+    uint32_t prompt_rows = r.prompt_rows ? (uint32_t)r.prompt_rows : 1;
     double start = stopwatch_now();
-    enum tern_status status = tern_step(texts, n, max ? max : 1, &e);
+    enum tern_status status = r.n ? tern_step(r.texts, r.n, prompt_rows, &e) : tern_forward(s->ctx);
     double seconds = stopwatch_now() - start;
-    size_t rows = unread - total_unread(texts, n);
+    size_t rows = before - total_unread(s, &r);
     s->was_cancelled = status == TERN_CANCELLED;
     bool is_lost = model_files_changed(s);
     if (status || is_lost) {
-        leave_step(s, jobs, 0, 0, seconds);
+        leave_step(s, NULL, 0, 0, seconds);
         if (!s->was_cancelled && !is_lost)
-            refuse(s, jobs, n, &e);
+            refuse(s, &r, &e);
         return;
     }
+    run_embedding_take(s, r.others, r.taken, r.n_others);
     chunks_learn(&s->chunks, b->n_streams, rows, depth, seconds);
-    after_step(s, jobs, n, b->n_streams + rows, seconds);
+    after_step(s, &r, b->n_streams + rows, seconds);
 }
 
-/* ---- embeddings and attention --------------------------------------------------------------------------- */
+/* ---- attention ---------------------------------------------------------------------------------- */
 
-static void embed(struct scheduler *s, struct batch *b)
+static void look(struct scheduler *s, const struct batch *b)
 {
-    size_t max = chunks_choose(&s->chunks, b->n_streams, b->n_embeds, 0), rows;
-    if (!max)
-        return;
-    enter_step(s, chunks_guess(&s->chunks, 0, max, 0), true);
+    enter_step(s, chunks_guess(&s->chunks, 0, b->n_looks, 0), true);
     double start = stopwatch_now();
-    rows = run_embedding_step(s, b->embeds, b->n_embeds, max);
-    double seconds = stopwatch_now() - start;
-    s->was_cancelled = !rows;
-    if (rows)
-        chunks_learn(&s->chunks, 0, rows, 0, seconds);
-    leave_step(s, b->embeds, rows ? b->n_embeds : 0, rows, seconds);
-    if (model_files_changed(s))
-        return;
-    for (size_t i = 0; i < b->n_embeds; i++)
-        if (b->embeds[i]->n_read == b->embeds[i]->request.n_prompt || b->embeds[i]->error.code)
-            end(s, b->embeds[i]);
+    s->was_cancelled = run_attention_look(s, b->looks, b->n_looks) == TERN_CANCELLED;
+    leave_step(s, b->looks, b->n_looks, s->was_cancelled ? 0 : b->n_looks, stopwatch_now() - start);
+    if (!model_files_changed(s))
+        end_others(s, b->looks, b->n_looks);
 }
 
 /* ---- turns -------------------------------------------------------------------------------- */
@@ -362,6 +407,6 @@ void batches_turn(struct scheduler *s)
     s->n_turns++;
     if (b.n_streams || b.n_readers)
         step(s, &b);
-    if (b.n_embeds && (!b.n_streams || s->n_turns % EMBED_EVERY == 0))
-        embed(s, &b);
+    if (b.n_looks)
+        look(s, &b);
 }

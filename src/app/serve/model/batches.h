@@ -6,7 +6,7 @@
 
 /* Something can be done. Under the lock. */
 bool batches_have_work(struct scheduler *s);
-/* Ends what was closed, begins what fits, and evaluates one batch, or two. */
+/* Ends what was closed, begins what fits, and evaluates one batch, and one of tokens that are looked at. */
 void batches_turn(struct scheduler *s);
 /* Ends all jobs that run or wait, as failed. */
 void batches_end_all(struct scheduler *s);

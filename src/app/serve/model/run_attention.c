@@ -42,20 +42,17 @@ static void feed(void *arg, const struct tern_observation *o)
             tern_attention_feed(s->running[i]->attention, o);
 }
 
-void run_attention_watch(struct scheduler *s, struct job *const *jobs, const size_t *taken,
-                         size_t n)
+enum tern_status run_attention_look(struct scheduler *s, struct job *const *jobs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct job *j = jobs[i];
-        size_t end = tern_seq_length(s->ctx, j->seq) + taken[i];
-        if (taken[i] && j->attention && end == j->request.n_prompt)
-            (void)tern_observe(s->ctx, feed, s, &j->error); /* the error ends the job */
+        const tern_token last = j->request.prompt[j->request.n_prompt - 1];
+        if (!tern_observe(s->ctx, feed, s, &j->error)) /* an error ends the job */
+            (void)tern_batch_add(s->ctx, j->seq, last, 0, &j->error);
     }
-}
-
-void run_attention_unwatch(struct scheduler *s)
-{
+    enum tern_status status = tern_forward(s->ctx);
     (void)tern_observe(s->ctx, NULL, NULL, NULL);
+    return status;
 }
 
 /* ---- weights -------------------------------------------------------------------------------- */

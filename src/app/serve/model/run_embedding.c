@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "app/cli/stopwatch.h"
-#include "app/serve/model/run_attention.h"
 #include "app/serve/model/run_text.h"
 
 bool run_embedding_begin(struct scheduler *s, struct job *j)
@@ -23,11 +22,11 @@ static bool asks(const struct job *j, size_t i)
     return j->request.kind == JOB_EMBED_MEAN || (j->request.kind == JOB_EMBED_LAST && is_last);
 }
 
-/* Adds up to max rows of a job to the batch; returns how many. */
-static size_t add_rows(struct scheduler *s, struct job *j, size_t max)
+size_t run_embedding_add(struct scheduler *s, struct job *j, size_t max)
 {
+    bool looks = j->request.kind == JOB_ATTENTION; /* at its last row: run_attention.h */
     size_t from = tern_seq_length(s->ctx, j->seq), n = 0;
-    for (; n < max && from + n < j->request.n_prompt; n++)
+    for (; n < max && from + n + looks < j->request.n_prompt; n++)
         if (tern_batch_add(s->ctx, j->seq, j->request.prompt[from + n],
                            asks(j, from + n) ? TERN_ROW_HIDDEN : 0, &j->error))
             break;
@@ -45,19 +44,11 @@ static void take_rows(struct scheduler *s, struct job *j, size_t n, size_t *row)
     }
 }
 
-size_t run_embedding_step(struct scheduler *s, struct job *const *jobs, size_t n, size_t max_rows)
+void run_embedding_take(struct scheduler *s, struct job *const *jobs, const size_t *taken, size_t n)
 {
-    size_t rows = 0, row = 0, taken[MAX_PARALLEL] = {0};
-    for (size_t i = 0; i < n && rows < max_rows; i++)
-        rows += taken[i] = add_rows(s, jobs[i], max_rows - rows);
-    run_attention_watch(s, jobs, taken, n);
-    enum tern_status status = tern_forward(s->ctx);
-    run_attention_unwatch(s);
-    if (status)
-        return 0;
+    size_t row = 0;
     for (size_t i = 0; i < n; i++)
         take_rows(s, jobs[i], taken[i], &row);
-    return rows;
 }
 
 static void normalize(struct job *j, size_t dim)
