@@ -420,16 +420,42 @@ static void cut_strips(const struct attend_job *job, size_t max)
     }
 }
 
-/* True when sharing out whole items would leave more than a ninth of the threads' time unused, and
- * the blocks are enough, and not too many to keep. */
+/* True when sharing out so many equal items leaves no more than a ninth of the threads' time unused. */
+static bool is_even(size_t items, size_t threads)
+{
+    return ceil_div(items, threads) * threads * 8 <= items * 9;
+}
+
+/* True when whole items are not even, and the blocks are enough to share them out, and not too many to
+ * keep. */
 static bool must_split(const struct attend_job *job, size_t threads)
 {
     const struct attention *a = &job->f->attention;
     const struct strip *last = &a->strips[a->n_strips - 1];
-    size_t items = a->n_strips * job->w->n_kv_heads;
     size_t partial = last->partial + last->n_blocks * job->w->n_heads * last->rows;
-    return ceil_div(items, threads) * threads * 8 > items * 9 && items < 8 * threads &&
-           last->n_blocks >= SPLIT_FROM && partial <= a->capacity;
+    return !is_even(a->n_strips * job->w->n_kv_heads, threads) && last->n_blocks >= SPLIT_FROM &&
+           partial <= a->capacity;
+}
+
+static size_t longest_run(const struct forward *f)
+{
+    size_t longest = 1;
+    for (size_t i = 1, run = 1; i < f->n; i++) {
+        run = f->rows[i].seq == f->rows[i - 1].seq ? run + 1 : 1;
+        longest = max_size(longest, run);
+    }
+    return longest;
+}
+
+/* Rows of a strip: as many as there is memory for, because each strip reads all that it sees, but so few
+ * that the strips of the longest run of a sequence are even work. */
+static size_t choose_rows(const struct attend_job *job, size_t threads)
+{
+    size_t run = longest_run(job->f), n = ceil_div(run, strip_rows(job->w, job->f->n_batch));
+    while (n < run && ceil_div(run, n) * job->queries > FEW &&
+           !is_even(n * job->w->n_kv_heads, threads))
+        n++;
+    return ceil_div(run, n);
 }
 
 /* KV heads that an item takes together: narrow ones, when one thread has a single row */
@@ -447,11 +473,8 @@ void step_attend(struct forward *f, const struct layer *w)
     state_watch(f, w->index, WATCH_ATTEND);
     size_t heads = heads_together(f, w), queries = w->n_heads / w->n_kv_heads * heads;
     struct attend_job job = {f, w, w->index, queries, heads};
-    size_t threads = (size_t)pool_threads(f->pool), rows = strip_rows(w, f->n_batch);
-    while (rows > 1 && rows * job.queries > FEW &&
-           ceil_div(f->n, rows) * w->n_kv_heads < 4 * threads)
-        rows = ceil_div(rows, 2);
-    cut_strips(&job, rows);
+    size_t threads = (size_t)pool_threads(f->pool);
+    cut_strips(&job, choose_rows(&job, threads));
     if (must_split(&job, threads)) {
         const struct strip *last = &f->attention.strips[f->attention.n_strips - 1];
         profile_run(f->profile, OP_ATTEND, f->pool, last->part + last->n_blocks * w->n_kv_heads,
