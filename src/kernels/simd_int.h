@@ -9,7 +9,8 @@ enum {
     INT_PER_16 = 16 / WIDTH,
     INT_NEAR = 512,                              /* bytes of prefetch for few rows: into L1, */
     INT_FAR = 4096,                              /* and before that into L2, where more lines can be
-                                                  * on their way */
+                                                  * on their way; */
+    INT_TWO = 2048,                              /* of two tiles side by side: into L1 at once */
     SPREAD = 16,                                 /* groups at a time, */
     SPREAD_GROUP = SPREAD_LINES + 4 * TILE_ROWS, /* bytes from one to the next, scales in f32, */
     SPREAD_TILE = SPREAD * SPREAD_GROUP          /* and from tile to tile */
@@ -103,6 +104,23 @@ SIMD enum dot_form form_of(const struct dots *d)
     return d->spread ? DOT_SPREAD : d->type == TERN_Q4 ? DOT_Q4 : DOT_Q8;
 }
 
+SIMD void prefetch_after(const unsigned char *w)
+{
+    __builtin_prefetch(w + INT_FAR, 0, 2);
+    __builtin_prefetch(w + INT_NEAR);
+}
+
+/* What lies `two` after a group of one of two tiles, or as above after one */
+SIMD void prefetch_few(const unsigned char *group, size_t step, size_t two)
+{
+#pragma GCC unroll 1
+    for (size_t i = 0; i < step; i += 64)
+        if (INT_TILES == 2)
+            __builtin_prefetch(group + i + two);
+        else
+            prefetch_after(group + i);
+}
+
 /* Two quads of k, of all tiles and rows */
 SIMD void dot_quads(va dot[8][8], const struct dots *d, const unsigned char *const *group,
                     const int8_t *q, size_t j, size_t parts, size_t tokens)
@@ -118,12 +136,6 @@ SIMD void dot_quads(va dot[8][8], const struct dots *d, const unsigned char *con
         }
 }
 
-SIMD void prefetch_after(const unsigned char *w)
-{
-    __builtin_prefetch(w + INT_FAR, 0, 2);
-    __builtin_prefetch(w + INT_NEAR);
-}
-
 /* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens) */
 SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, size_t tokens)
 {
@@ -135,16 +147,17 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
     int32_t room[8];
     const int32_t *begin = begins_of(room, d, sum, tokens);
     va dot[8][8];
+    size_t two = INT_TWO; /* after the first tile comes the second, which is met already */
+    if (INT_TILES > 1 && g + INT_TWO / d->step >= d->groups)
+        two += d->tile;
     UNROLL(p, parts) {
         group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
-        if (d->one && p % INT_PER_16 == 0)
+        if (d->one && p == 0)
 #pragma GCC unroll 9
             for (size_t i = 0; i < d->step; i += 64)
-                prefetch_after(group[p] + i);
-        if (!d->one && d->stream && p % INT_PER_16 == 0)
-#pragma GCC unroll 1
-            for (size_t i = 0; i < d->step; i += 64)
-                prefetch_after(group[p] + i);
+                prefetch_after(group[0] + i);
+        if (!d->one && d->stream && p == 0)
+            prefetch_few(group[0], d->step, two);
         UNROLL(t, tokens)
             dot[p][t] = va_begin(begin + t, group[p] + p % INT_PER_16 * 4 * WIDTH, form_of(d));
     }
@@ -157,6 +170,8 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
 #pragma GCC unroll INT_UNROLL
         for (size_t j = 0; j < 4; j++)
             dot_quads(dot, d, group, q, j, parts, tokens);
+    if (!d->one && d->stream && INT_TILES == 2) /* not at once: prefetches keep loads waiting */
+        prefetch_few(group[INT_PER_16], d->step, two);
     UNROLL(p, parts) {
         const unsigned char *scales = group[p] + lines;
         size_t row = p % INT_PER_16 * WIDTH;
