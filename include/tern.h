@@ -250,6 +250,8 @@ struct tern_answer_params {
         *prompt;       /* [n_prompt] the prompt, or its last tokens: some tokenizers drop a */
     size_t n_prompt;   /* space at the beginning of a text. NULL: the answer begins one */
     size_t first_call; /* calls of the conversation so far: calls without an id are numbered */
+    int only_text;     /* a thought may come first, and all behind it is text, marks of thoughts and calls
+                        * too: for an answer whose form is constrained */
 };
 
 enum tern_answer_kind {

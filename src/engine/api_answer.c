@@ -29,7 +29,8 @@ static enum tern_status keep_params(tern_answer *a, const struct tern_answer_par
     tern_chat_opening(a->model, p->flags, a->memory + n_tools, n);
     a->params = (struct answer_params){.tools = {a->memory, n_tools},
                                        .opening = {a->memory + n_tools, n},
-                                       .first_call = p->first_call};
+                                       .first_call = p->first_call,
+                                       .only_text = p->only_text};
     return TERN_OK;
 }
 

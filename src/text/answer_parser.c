@@ -29,7 +29,7 @@ struct answer_parser {
     struct answer_forms forms;
     struct answer_mark marks[MARKS_MAX]; /* [n_marks] */
     size_t n_marks;
-    bool calls_first, marked, has_tools, finishing, cut;
+    bool calls_first, only_text, marked, has_tools, finishing, cut;
     bool wrote_text,
         after_calls; /* text that is not blank came, where calls begin; a call did, and only
                       * blanks since */
@@ -127,13 +127,13 @@ static enum match find_mark(const struct answer_parser *a, const char *p, size_t
                             const struct answer_mark **found)
 {
     enum match best = MATCH_NO;
-    if (!a->first[(unsigned char)*p])
+    if (!a->first[(unsigned char)*p] || (a->only_text && a->wrote_text && a->mode == IN_TEXT))
         return MATCH_NO;
     for (size_t i = 0; i < a->n_marks; i++) {
         const struct answer_mark *m = &a->marks[i];
         size_t this_len = 0;
         if ((a->mode == IN_THOUGHT && m->kind != MARK_END) ||
-            (m->kind == MARK_TRIGGER && a->calls_first && a->wrote_text))
+            (m->kind == MARK_TRIGGER && (a->only_text || (a->calls_first && a->wrote_text))))
             continue;
         enum match match = match_mark(a, m, p, n, &this_len);
         if (match == MATCH_PART)
@@ -184,6 +184,7 @@ static bool take_mark(struct answer_parser *a, const struct answer_mark *m, size
         ok = ok && buffer_add(&a->whole, m->text.p, m->text.n);
     } else if (m->kind == MARK_END && a->mode == IN_THOUGHT) {
         a->mode = IN_TEXT;
+        a->wrote_text |= a->only_text; /* it begins here */
         ok = ok && buffer_add(&a->whole, m->text.p, m->text.n);
     } else if (m->kind == MARK_BEHIND) {
         a->wrote_text = false;
@@ -330,7 +331,7 @@ static enum tern_status open_parser(struct answer_parser *a, const struct chat *
                                     const struct answer_params *p, struct tern_error *e)
 {
     enum tern_status s;
-    a->marked = p->marked, a->first_call = p->first_call;
+    a->marked = p->marked, a->first_call = p->first_call, a->only_text = p->only_text;
     if (!c)
         return TERN_OK;
     if ((s = answer_forms_open(&a->forms, c, p->marked, e)))

@@ -6,7 +6,7 @@ import json
 import unittest
 
 from openai_case import HI, STOP, WEATHER, Client, deltas, openai
-from serve_models import thinker
+from serve_models import THINK, THINK_END, thinker
 
 ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
 
@@ -265,6 +265,35 @@ class Tools(Client):
     def test_a_thought_that_was_begun(self):
         text = self.prompt([*HI, {"role": "assistant", "content": "", "reasoning_content": "I wonder"}])
         self.assertTrue(text.endswith("<think>\nI wonder"), text)
+
+    def test_marks_in_a_format(self):
+        """Behind its thought an answer with a format is text, what looks like a thought or a call too."""
+        want = {"a": "x<think>y</think>z", "b": '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call><think>'}
+        schema = {"type": "object", "properties": {k: {"const": v} for k, v in want.items()}, "required": list(want), "additionalProperties": False}
+        more = {"seed": 3, "logit_bias": {str(THINK): 2, str(THINK_END): 20}}
+        asked = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 400, **more}
+        for thinks in (True, False):
+            chat = {**asked, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}, "chat_template_kwargs": {"enable_thinking": thinks}}
+            message = self.server.post("/v1/chat/completions", chat)[2]["choices"][0]["message"]
+            parts = [json.loads(data)["choices"][0]["delta"] for _, data in self.server.events("/v1/chat/completions", {**chat, "stream": True}) if data != "[DONE]"]
+            response = {"input": "Hi", "max_output_tokens": 400, **more, "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}}, "reasoning": {"effort": "high" if thinks else "none"}}
+            items = self.server.post("/v1/responses", response)[2]["output"]
+            messages = {**asked, "output_config": {"format": {"type": "json_schema", "schema": schema}}, "thinking": {"type": "adaptive" if thinks else "disabled"}}
+            blocks = self.server.post("/v1/messages", messages)[2]["content"]
+            texts = {
+                "chat": message["content"],
+                "stream": "".join(d.get("content") or "" for d in parts),
+                "responses": "".join(c["text"] for i in items if i["type"] == "message" for c in i["content"]),
+                "messages": "".join(b["text"] for b in blocks if b["type"] == "text"),
+            }
+            for name, text in texts.items():
+                with self.subTest(name, thinks=thinks):
+                    self.assertEqual(json.loads(text), want)
+            self.assertEqual([b["type"] for b in blocks][-1:], ["text"])
+            choice = {**asked, "structured_outputs": {"choice": ["<think>a</think>"]}, "chat_template_kwargs": {"enable_thinking": thinks}}
+            self.assertEqual(self.server.post("/v1/chat/completions", choice)[2]["choices"][0]["message"]["content"], "<think>a</think>")
+            if not thinks:
+                self.assertNotIn("reasoning_content", message)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ static bool is_forced(const struct answer_rules *r)
     return r->tool_choice && !is(r->tool_choice, "auto") && !is(r->tool_choice, "none");
 }
 
-/* Whether the answer begins within a thought. */
-static bool thinks(const struct server *s, const struct answer_rules *r)
+bool answer_rules_think(const struct answer_rules *r, const struct server *s)
 {
     char none[1];
     return !r->plain && !r->spoke &&
@@ -77,7 +76,7 @@ static bool find_format(struct server *s, const struct answer_rules *r, struct c
                                                       [FORMAT_CHOICE] = TERN_CONSTRAINT_CHOICE};
     struct tern_chat_info info;
     struct tern_constraint_params p = {.kind = kinds[r->format], .text = r->text, .bytes = r->n};
-    if (tern_chat_info(s->model, &info) && thinks(s, r)) {
+    if (tern_chat_info(s->model, &info) && answer_rules_think(r, s)) {
         p.trigger = info.thought_end, p.trigger_bytes = info.thought_end_bytes;
         p.flags |= p.trigger_bytes ? TERN_CONSTRAINT_MUST_TRIGGER : 0u;
     }

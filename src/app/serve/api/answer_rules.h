@@ -39,6 +39,8 @@ struct answer_rules {  /* zeroed: a free text without calls */
     const char *choice_field, *format_field;
 };
 
+/* Whether the answer begins within a thought. */
+bool answer_rules_think(const struct answer_rules *r, const struct server *s);
 /* *out: an owned share; NULL: nothing is to be enforced.
  *
  * A format is enforced whole, or the request is refused: a client that asked for JSON gets no other text. It

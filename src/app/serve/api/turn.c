@@ -162,13 +162,16 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
                                      .chat_flags = t->prompt.chat_flags,
                                      .stop = t->stop,
                                      .n_stop = t->n_stop,
-                                     .ignore_end = t->params.ignore_end};
+                                     .ignore_end = t->params.ignore_end,
+                                     .only_text = t->rules.format != FORMAT_TEXT};
     bool ok = true;
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
     for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
         struct job_request job;
         p.first_call = answer_first_call();
-        if ((ok = make_job(t, s, i, exchange_client(x), &job, f)))
+        ok = make_job(t, s, i, exchange_client(x), &job, f);
+        p.plain = p.only_text && !answer_rules_think(&t->rules, s);
+        if (ok)
             ok = answers_add(all, s, x, &p, &job, f);
         else
             job_request_free(&job);
