@@ -78,14 +78,19 @@ static void take_events(struct heard *h, struct answer_parser *a)
     }
 }
 
-static struct answer_parser *open_answer(const struct chat *c, bool marked)
+static struct answer_parser *open_params(const struct chat *c, struct answer_params p)
 {
-    struct answer_params p = {
-        .tools = {tool_family_tools, strlen(tool_family_tools)}, .marked = marked, .first_call = 7};
     struct answer_parser *a;
     struct tern_error e = {0};
+    p.tools = (struct mark){tool_family_tools, strlen(tool_family_tools)};
+    p.first_call = 7;
     ck_assert_msg(answer_parser_open(&a, c, &p, &e) == TERN_OK, "%s", e.text);
     return a;
+}
+
+static struct answer_parser *open_answer(const struct chat *c, bool marked)
+{
+    return open_params(c, (struct answer_params){.marked = marked});
 }
 
 static void end(struct answer_parser *a, struct heard *h, bool cut, const char *want,
@@ -222,6 +227,33 @@ START_TEST(reads_calls_behind_marks)
 }
 END_TEST
 
+/* An answer whose form is constrained: a thought may come first, and behind it marks are text. */
+START_TEST(reads_text_alone_behind_a_thought)
+{
+    static const char *const answers[][2] = {
+        {"<think>hm</think>\n\n{\"a\": \"<think>b</think> <tool_call>\"}",
+         "H[hm]T[\n\n{\"a\": \"<think>b</think> <tool_call>\"}]"},
+        {"{\"a\": \"<think>b</think> <tool_call>\"}",
+         "T[{\"a\": \"<think>b</think> <tool_call>\"}]"},
+        {"<tool_call>\n{}", "T[<tool_call>\n{}]"},
+    };
+    struct keywriter k;
+    struct chat *c = tool_family_open(&tool_families[0], &k);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        for (size_t one = 0, n = strlen(answers[i][0]); one <= n; one++) {
+            struct answer_parser *a = open_params(c, (struct answer_params){.only_text = true});
+            struct heard h = {0};
+            ck_assert(!answer_parser_push(a, answers[i][0], one, NULL));
+            take_events(&h, a);
+            ck_assert(!answer_parser_push(a, answers[i][0] + one, n - one, NULL));
+            take_events(&h, a);
+            finish(a, &h, answers[i][1], "only text");
+        }
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 /* As the engine does it: special tokens are pushed as such, and the text between them in pieces. */
 START_TEST(reads_calls_of_tokens)
 {
@@ -309,7 +341,7 @@ SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(writes_tools_calls_and_results, 0, TOOL_FAMILIES),
       LOOP(reads_calls_however_the_answer_is_cut, 0, TOOL_FAMILIES),
       TEST(refuses_a_second_call_of_a_message), TEST(reads_keys_in_quotes),
-      TEST(reads_calls_that_nothing_parts),
+      TEST(reads_calls_that_nothing_parts), TEST(reads_text_alone_behind_a_thought),
       LOOP(reads_calls_behind_marks, 0, (int)(sizeof behind_marks / sizeof *behind_marks)),
       LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
       LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))
