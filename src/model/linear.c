@@ -26,34 +26,48 @@ void quantize_row(struct forward *f, size_t l, const struct act_buffer *to, size
 
 /* ---- input ---- */
 
+/* Columns c .. c + n - 1 of a row; with a norm it is computed whole for each part of it. */
 static void input_row(struct forward *f, const struct input *in, size_t row,
-                      const struct act_buffer *to, size_t at, int thread)
+                      const struct act_buffer *to, size_t c, size_t n, int thread)
 {
     const float *x = in->src + row * in->stride;
+    size_t at = in->n == 1 ? 0 : row;
     if (has_norm(in->norm) || in->round || in->floats) {
-        float *y = in->floats ? to->x + at * to->stride : f->scratch[thread].in.x;
+        bool there = in->floats && n == in->k; /* where it is to be */
+        float *y = there ? to->x + at * to->stride : f->scratch[thread].in.x;
         if (has_norm(in->norm))
             norm_row(f, y, x, in->norm, in->k);
         else
             memcpy(y, x, in->k * sizeof *y);
         if (in->round)
             round_row(y, in->k);
+        if (in->floats && !there)
+            memcpy(to->x + at * to->stride + c, y + c, n * sizeof *y);
         x = y;
     }
     if (in->quantize)
-        quantize_row(f, in->layer, to, in->n, in->k, at, 0, x, in->k);
+        quantize_row(f, in->layer, to, in->n, in->k, at, c, x + c, n);
 }
 
+/* Items are some columns of some rows: of octets, whose rows share cache lines. */
 struct input_job {
     struct forward *f;
     const struct input *in;
+    size_t rows, parts;
 };
 
 static void input_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct input_job *job = arg;
-    for (size_t row = begin; row < end; row++)
-        input_row(job->f, job->in, row, &job->f->in, row, thread);
+    size_t k = job->in->k, groups = ceil_div(k, GROUP);
+    for (size_t i = begin; i < end; i++) {
+        size_t row = i / job->parts * job->rows, part = i % job->parts;
+        size_t stop = min_size(row + job->rows, job->in->n);
+        size_t c = groups * part / job->parts * GROUP;
+        size_t n = min_size(groups * (part + 1) / job->parts * GROUP, k) - c;
+        for (; row < stop && n > 0; row++)
+            input_row(job->f, job->in, row, &job->f->in, c, n, thread);
+    }
 }
 
 static bool input_is_plain(const struct input *in)
@@ -64,9 +78,12 @@ static bool input_is_plain(const struct input *in)
 void input_prepare(struct forward *f, struct input *in)
 {
     in->number = ++f->n_inputs;
-    if (in->n > 1 && !input_is_plain(in))
-        profile_run(f->profile, OP_NORM, f->pool, in->n, input_items,
-                    &(struct input_job){.f = f, .in = in});
+    if (in->n == 1 || input_is_plain(in))
+        return;
+    struct input_job job = {.f = f, .in = in, .rows = in->quantize ? OCTET : 1};
+    size_t items = ceil_div(in->n, job.rows);
+    job.parts = in->quantize ? ceil_div((size_t)pool_threads(f->pool), items) : 1;
+    profile_run(f->profile, OP_NORM, f->pool, items * job.parts, input_items, &job);
 }
 
 struct activations input_view(struct forward *f, const struct input *in, int thread)
@@ -79,7 +96,7 @@ struct activations input_view(struct forward *f, const struct input *in, int thr
         rows = &s->in;
         if (s->has_input != in->number) {
             uint64_t start = profile_begin(f->profile);
-            input_row(f, in, 0, rows, 0, thread);
+            input_row(f, in, 0, rows, 0, in->k, thread);
             profile_end(f->profile, thread, start);
             s->has_input = in->number;
         }

@@ -24,7 +24,7 @@ struct input {
     uint64_t number;         /* of all inputs that were prepared, set by input_prepare */
 };
 
-/* Prepares the rows of a batch, each by one thread. A single row waits for input_view. */
+/* Prepares the rows of a batch. A single row waits for input_view. */
 void input_prepare(struct forward *f, struct input *in);
 
 /* The prepared rows; a single row is prepared here, by every thread for itself and once. */
