@@ -280,18 +280,11 @@ class Abuse(ServeCase):
                     self.assert_refused(data, wait)
 
     def assert_refused(self, data, wait=0):
-        """In our form. What comes in the moment behind the connection is MHD's to answer, now and then: so there is more than one try."""
-        for _ in range(10):
-            with self.server.connect(5) as s:
-                time.sleep(wait)
-                s.sendall(data)
-                answer = b""
-                with contextlib.suppress(ConnectionResetError):
-                    while part := s.recv(4096):
-                        answer += part
-            if answer.startswith(b"HTTP/1.1 400 ") and b"\r\nContent-Type: application/json\r\n" in answer:
-                break
-        head, body = answer.split(b"\r\n\r\n")
+        """In our form."""
+        with self.server.connect(5) as s:
+            time.sleep(wait)
+            s.sendall(data)
+            head, body = b"".join(iter(lambda: s.recv(4096), b"")).split(b"\r\n\r\n")
         self.assertTrue(head.startswith(b"HTTP/1.1 400 "), head)
         self.assertEqual(json.loads(body)["error"]["code"], "bad_request")
 
@@ -339,6 +332,39 @@ class Abuse(ServeCase):
     def test_old_client(self):
         answer = self.server.raw(b"GET /health HTTP/1.0\r\n\r\n", timeout=5)
         self.assertIn(b" 200 OK", answer)
+
+
+class Pieces(ServeCase):
+    """A header that comes in more than one packet."""
+
+    def drip(self, s, data):
+        """A byte at a time, each in a packet of its own."""
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for i in range(len(data)):
+            s.sendall(data[i : i + 1])
+            time.sleep(0.001)
+
+    def test_byte_by_byte(self):
+        """A header may come in pieces of any size; what is wrong in it is found all the same."""
+        field = b"Content-Length: 2x\r\n"
+        for data, words in ((b"GET /health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n", b'"ok"'), (b"GET / HTTP/2.0\r\n", b"bad_request"),
+                            (b"\r\n\nPOST /v1/embeddings HTTP/1.1\r\n" + HOST + field, b"bad_request")):  # fmt: skip
+            with self.subTest(data), self.server.connect(5) as s:
+                self.drip(s, data)
+                head, body = b"".join(iter(lambda: s.recv(4096), b"")).split(b"\r\n\r\n")
+                self.assertIn(words, body)
+                self.assertEqual(head.count(b"HTTP/1"), 1)
+
+    def test_half_a_header(self):
+        """A client that ends sending within a header gets nothing, and at once; behind one, it gets its answer."""
+        begin = time.monotonic()
+        head = b"GET /health HTTP/1.1\r\n" + HOST
+        self.assertEqual(self.server.raw(head, shut=True), b"")
+        self.assertEqual(self.server.raw(b"", shut=True), b"")
+        self.assertIn(b"HTTP/1.1 200 ", self.server.raw(head + b"\r\n", shut=True))
+        self.assertEqual(self.server.raw((head + b"\r\n") * 3, shut=True).count(b"HTTP/1.1 200 "), 3)
+        self.assertLess(time.monotonic() - begin, 9)  # --header-time is 10
+        until(lambda: self.server.metric("tern_http_connections") <= 1, 5)
 
 
 class Keys(ServeCase):

@@ -545,6 +545,18 @@ class Crowds(unittest.TestCase):
     def test_per_address(self):
         self.three("--max-per-address", 20, 429)
 
+    def test_silent(self):
+        """Connections that never send count, and have --idle-time."""
+        server = Server("--max-connections", 5, "--idle-time", 1)
+        self.addCleanup(server.stop)
+        held = [server.connect() for _ in range(5)]
+        answer = server.raw(request())
+        self.assertEqual((status(answer), fault(answer)["code"]), (503, "too_many_connections"))
+        self.assertEqual([s.recv(100) for s in held], [b""] * 5)
+        self.assertEqual(status(server.raw(request(fields=["Host: localhost", "Connection: close"]))), 200)
+        for s in held:
+            s.close()
+
     def test_out_of_descriptors(self):
         """Accepting pauses and does not spin; afterwards all that waited are served."""
         server = Server(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60)))

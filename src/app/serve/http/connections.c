@@ -2,11 +2,13 @@
  *
  * MHD has limits of its own, but none for the time of a header or the pace of a body, and it does not
  * look at suspended connections at all. So this file accepts, and watches every socket edge-triggered
- * beside MHD. A connection that breaks a limit is shut down; MHD sees that and closes it. */
+ * beside MHD. MHD gets a connection when the header of its first request is there, and was looked at. One that
+ * breaks a limit is shut down; MHD sees that and closes it. */
 #define _GNU_SOURCE /* accept4 */
 #include "app/serve/http/frame.h"
 
 #include "app/serve/http/fault_text.h"
+#include "app/serve/http/request_head.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -24,7 +25,6 @@
 enum {
     SEND_BUFFER = 65536, /* of the system, per connection; it doubles this */
     BODY_GRACE = 2,      /* seconds before the pace of a body counts */
-    PEEKED = 1024,       /* bytes of a connection that are looked at before MHD reads them */
     REFUSED_TIME = 2,    /* seconds that a refused client has to read why */
     FRESH_TIME = 1,      /* in which a new connection brings its first request, seconds */
     MAX_REFUSED = 64,    /* refused clients that get an answer at a time */
@@ -77,6 +77,7 @@ static struct connection *add(struct frame *f, int fd, const struct sockaddr_sto
     }
     c->frame = f;
     c->fd = fd;
+    c->ours = true;
     c->since = f->now;
     c->address = address_hash(a);
     if (a->ss_family == AF_INET6)
@@ -104,7 +105,7 @@ void connections_drop(struct connection *c)
     f->by_fd[c->fd] = NULL;
     f->n_connections--;
     f->n_used -= c->used;
-    if (c->refused)
+    if (c->ours)
         close(c->fd);
     free(c);
 }
@@ -128,14 +129,20 @@ void connections_notify(void *frame, struct MHD_Connection *mhd, void **context,
 
 /* ---- accepting ----------------------------------------------------------------------------- */
 
+/* It is about to be closed, and counts no more. */
+static bool is_refused(const struct connection *c)
+{
+    return c->ours && c->phase == PHASE_SHUT;
+}
+
 /* What is wrong with one more connection from an address. */
 static void check_crowd(const struct frame *f, uint64_t address, struct fault *fault)
 {
     const struct serve_options *o = f->server->options;
     size_t n = 0, of_address = 0;
     for (const struct connection *c = f->connections; c; c = c->next) {
-        n += !c->refused;
-        of_address += !c->refused && c->address == address;
+        n += !is_refused(c);
+        of_address += !is_refused(c) && c->address == address;
     }
     if (n >= (size_t)serve_number(o, SERVE_MAX_CONNECTIONS))
         fault_set(fault, 503, NULL, "too_many_connections", NULL,
@@ -147,20 +154,34 @@ static void check_crowd(const struct frame *f, uint64_t address, struct fault *f
     fault->retry_after = fault->status ? 1 : 0;
 }
 
+static void send_fault(const struct connection *c, const struct fault *fault, bool anthropic)
+{
+    char text[FAULT_TEXT + 512];
+    size_t n = fault_http(fault, anthropic, text, sizeof text);
+    (void)!send(c->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* What the client sends from now on is read, or it would never see the answer. */
+static void hang_up(struct connection *c)
+{
+    shutdown(c->fd, SHUT_WR);
+    connections_enter(c, PHASE_SHUT);
+}
+
 static void refuse_new(struct frame *f, int fd, const struct sockaddr_storage *a,
                        const struct fault *fault)
 {
     size_t n = 0;
     for (const struct connection *c = f->connections; c; c = c->next)
-        n += c->refused;
+        n += is_refused(c);
     struct connection *c = n < MAX_REFUSED ? add(f, fd, a) : NULL;
     f->n_refused++;
     if (!c) {
         close(fd);
         return;
     }
-    c->refused = true;
-    connections_refuse(c, fault, false);
+    send_fault(c, fault, false);
+    hang_up(c);
 }
 
 /* Reads what is there, and forgets it. False: there will be no more. */
@@ -174,73 +195,44 @@ static bool read_away(const struct connection *c)
     return n && (errno == EAGAIN || errno == EINTR);
 }
 
-/* MHD answers what is no request of HTTP/1 with a page of its own, or with nothing. So the beginning of
- * a new connection is looked at before MHD reads it; first its first line. What is wrong with it; NULL: nothing yet. */
-static const char *fault_of_line(const char *line, size_t n)
+/* MHD closes the socket when it cannot take the connection; its record goes by hand if it never told of it. */
+static void hand_over(struct connection *c)
 {
-    size_t i = 0, end = 0;
-    while (i < n && (line[i] == '\r' || line[i] == '\n'))
-        i++;
-    size_t from = i;
-    while (i < n && line[i] > ' ' && line[i] < 127)
-        i++;
-    if (i < n && (i == from || line[i] != ' '))
-        return "this is not HTTP: a request begins with a method, a space and a path";
-    for (end = i; end < n && line[end] != '\n'; end++)
-        ;
-    if (end == n)
-        return NULL;
-    end -= line[end - 1] == '\r';
-    bool known = end >= 9 && (!memcmp(line + end - 9, " HTTP/1.1", 9) || !memcmp(line + end - 9, " HTTP/1.0", 9));
-    return known && end - 9 > i ? NULL : "the first line does not end with HTTP/1.1 or HTTP/1.0";
+    struct frame *f = c->frame;
+    struct sockaddr_storage a = {0};
+    socklen_t n = sizeof a;
+    int fd = c->fd;
+    getpeername(fd, (struct sockaddr *)&a, &n);
+    c->ours = false;
+    if (MHD_add_connection(f->daemon, fd, (const struct sockaddr *)&a, n) == MHD_YES)
+        return;
+    c = find(f, fd);
+    if (c)
+        connections_drop(c);
 }
 
-/* What MHD answers with a page of its own, too: a length that is no number of at most 18 digits. Looks at the
- * fields of a header [n] that are complete. */
-static const char *fault_of_length(const char *header, size_t n)
+/* Looks at what a new connection has brought. False: it is MHD's now, because a whole header is there. */
+static bool look(struct connection *c)
 {
-    static const char name[] = "content-length:";
-    const size_t n_name = sizeof name - 1;
-    const char *end = header + n, *line = memchr(header, '\n', n);
-    for (const char *next; line && (next = memchr(line + 1, '\n', (size_t)(end - line - 1))); line = next) {
-        const char *p = line + 1, *last = next;
-        last -= last > p && last[-1] == '\r';
-        if (p == last) /* the header ends */
-            return NULL;
-        if ((size_t)(last - p) < n_name || strncasecmp(p, name, n_name) != 0)
-            continue;
-        for (p += n_name; p < last && (*p == ' ' || *p == '\t');)
-            p++;
-        size_t digits = 0;
-        while (p + digits < last && p[digits] >= '0' && p[digits] <= '9')
-            digits++;
-        if (!digits || p + digits != last)
-            return "Content-Length is not a number";
-        if (digits > 18)
-            return "Content-Length is too large a number";
-    }
-    return NULL;
-}
-
-static bool refuse_line(struct connection *c)
-{
-    char line[PEEKED];
+    char text[REQUEST_HEAD_MOST];
     struct fault fault = {0};
-    ssize_t n = recv(c->fd, line, sizeof line, MSG_PEEK | MSG_DONTWAIT);
-    const char *what = n > 0 ? fault_of_line(line, (size_t)n) : NULL;
-    if (n > 0 && !what)
-        what = fault_of_length(line, (size_t)n);
-    if (n > 0) /* what comes behind this is looked at no more: MHD may have read it by then */
+    ssize_t n = recv(c->fd, text, sizeof text, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (n > 0 && c->phase == PHASE_IDLE)
         connections_enter(c, PHASE_HEAD);
-    if (!what)
+    if (n > 0 && request_head_check(text, (size_t)n, &fault)) {
+        hand_over(c);
         return false;
-    read_away(c); /* closing with something unread would take the answer from the client */
-    fault_set(&fault, 400, NULL, "bad_request", NULL, "%s", what);
-    connections_refuse(c, &fault, false);
+    }
+    if (fault.status)
+        connections_refuse(c, &fault, false);
+    else if (n <= 0 || c->half_closed) /* no header will come */
+        connections_shut(c);
     return true;
 }
 
-static void begin(struct frame *f, int fd, const struct sockaddr_storage *a, socklen_t n_address)
+static void begin(struct frame *f, int fd, const struct sockaddr_storage *a)
 {
     struct fault fault = {0};
     int on = 1, bytes = SEND_BUFFER;
@@ -248,26 +240,10 @@ static void begin(struct frame *f, int fd, const struct sockaddr_storage *a, soc
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     f->n_accepted++;
     check_crowd(f, address_hash(a), &fault);
-    if (fault.status) {
+    if (fault.status)
         refuse_new(f, fd, a, &fault);
-        return;
-    }
-    struct connection *c = add(f, fd, a);
-    if (!c) {
+    else if (!add(f, fd, a))
         close(fd);
-        return;
-    }
-    c->refused = true; /* for as long as MHD does not have it */
-    if (refuse_line(c))
-        return;
-    c->refused = false;
-    /* MHD closes the socket when it cannot take the connection; its record goes by hand if it never
-     * told of it. */
-    if (MHD_add_connection(f->daemon, fd, (const struct sockaddr *)a, n_address) != MHD_YES) {
-        c = find(f, fd);
-        if (c)
-            connections_drop(c);
-    }
 }
 
 void connections_accept(struct frame *f)
@@ -277,7 +253,7 @@ void connections_accept(struct frame *f)
         socklen_t n = sizeof a;
         int fd = accept4(f->listen_fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            begin(f, fd, &a, n);
+            begin(f, fd, &a);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
@@ -314,13 +290,6 @@ void connections_shut(struct connection *c)
         exchange_lose(c->x);
 }
 
-static void send_fault(const struct connection *c, const struct fault *fault, bool anthropic)
-{
-    char text[FAULT_TEXT + 512];
-    size_t n = fault_http(fault, anthropic, text, sizeof text);
-    (void)!send(c->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 void connections_tell(struct connection *c, const struct fault *fault, bool anthropic)
 {
     send_fault(c, fault, anthropic);
@@ -330,14 +299,12 @@ void connections_tell(struct connection *c, const struct fault *fault, bool anth
 void connections_refuse(struct connection *c, const struct fault *fault, bool anthropic)
 {
     send_fault(c, fault, anthropic);
-    if (c->refused) { /* what the client sends meanwhile is read, or it would never see the answer */
-        shutdown(c->fd, SHUT_WR);
-        c->phase = PHASE_SHUT;
-        return;
-    }
     c->frame->n_status[fault->status / 100]++;
     access_log_line(&c->frame->log, "%s - - %d %s", c->name, fault->status, fault->message);
-    connections_shut(c);
+    if (c->ours)
+        hang_up(c);
+    else
+        connections_shut(c);
 }
 
 static void read_refused(struct connection *c)
@@ -360,8 +327,10 @@ void connections_event(struct frame *f, int fd, uint32_t events)
     struct connection *c = find(f, fd);
     if (!c)
         return;
-    if (c->refused) {
-        read_refused(c);
+    if (c->ours) {
+        c->half_closed |= (events & EPOLLRDHUP) != 0;
+        if ((is_refused(c) || look(c)) && is_refused(c))
+            read_refused(c);
         return;
     }
     if (events & (EPOLLERR | EPOLLHUP)) {
@@ -371,11 +340,8 @@ void connections_event(struct frame *f, int fd, uint32_t events)
             exchange_lose(c->x);
         return;
     }
-    if (c->phase == PHASE_IDLE && (events & EPOLLIN)) {
+    if (c->phase == PHASE_IDLE && (events & EPOLLIN))
         connections_enter(c, PHASE_HEAD);
-        if (!c->used && refuse_line(c))
-            return;
-    }
     if ((events & EPOLLRDHUP) && !c->half_closed)
         half_closed(c);
 }
@@ -434,6 +400,13 @@ static void check_send(struct connection *c, double seconds)
         check_reader(c);
 }
 
+/* Whether what the phase waits for took too long; it may have come while we did other work. */
+static bool is_late(struct connection *c, double seconds, int64_t most)
+{
+    enum phase phase = c->phase;
+    return seconds > (double)most && (!c->ours || (look(c) && c->phase == phase));
+}
+
 static void check(struct connection *c)
 {
     const struct frame *f = c->frame;
@@ -441,11 +414,11 @@ static void check(struct connection *c)
     double seconds = f->now - c->since;
     switch (c->phase) {
     case PHASE_IDLE:
-        if (seconds > (double)serve_number(o, SERVE_IDLE_TIME))
-            connections_shut(c);
+        if (is_late(c, seconds, c->half_closed ? 0 : serve_number(o, SERVE_IDLE_TIME)))
+            connections_shut(c); /* MHD may not see that the client sends no more */
         break;
     case PHASE_HEAD:
-        if (seconds > (double)serve_number(o, SERVE_HEADER_TIME))
+        if (is_late(c, seconds, serve_number(o, SERVE_HEADER_TIME)))
             time_out(c, "the header took longer than %lld s", serve_number(o, SERVE_HEADER_TIME));
         break;
     case PHASE_BODY:
@@ -455,7 +428,7 @@ static void check(struct connection *c)
         check_send(c, seconds);
         break;
     case PHASE_SHUT:
-        if (c->refused && seconds > REFUSED_TIME)
+        if (c->ours && seconds > REFUSED_TIME)
             connections_drop(c);
         break;
     case PHASE_WORK:

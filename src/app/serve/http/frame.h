@@ -31,11 +31,11 @@ enum phase {
 struct connection {
     struct connection *next, **link; /* in frame.connections */
     struct frame *frame;
-    int fd; /* MHD closes it; ours where `refused` */
+    int fd; /* MHD closes it, or this file where it is `ours` */
     struct MHD_Connection *mhd;
     struct exchange *x; /* the request being read or answered; owned */
     enum phase phase;
-    bool refused;     /* one too many: gets an answer, and never reaches MHD */
+    bool ours;        /* MHD does not have it: its first header is not there yet, or it was refused */
     bool used;        /* has had a request, so that all of MHD's memory for it is in use */
     bool half_closed; /* the client sends no more */
     double since;     /* when the phase began, or data was last sent */
