@@ -6,6 +6,7 @@ import struct
 import unittest
 
 from openai_case import Client, openai
+from serve_case import ServeCase
 
 
 class Completions(Client):
@@ -72,6 +73,17 @@ class Completions(Client):
         text = self.complete(max_tokens=30, extra_body={"grammar": 'root ::= "red" | "blue"'}).choices[0].text
         self.assertIn(text, ("red", "blue"))
 
+    def test_many_texts(self):
+        """One limit holds for all answers of a request (--max-choices, 64)."""
+        self.assertEqual(len(self.complete(["a"] * 64, max_tokens=1).choices), 64)
+        self.assertEqual(len(self.complete(["a"] * 6, n=10, max_tokens=1).choices), 60)
+        for more, words in (({"prompt": ["a"] * 65}, "65 texts; at most 64"), ({"prompt": ["a"] * 13, "n": 5}, "65 answers, 5 to each of 13 texts; at most 64"),
+                            ({"prompt": ["a"] * 13, "best_of": 5}, "65 answers")):  # fmt: skip
+            with self.subTest(words):
+                status, _, body = self.post("/v1/completions", more)
+                self.assertEqual((status, body["error"]["param"], body["error"]["code"]), (400, "prompt", "limit_exceeded"))
+                self.assertIn(words, body["error"]["message"])
+
     def test_completion_refusals(self):
         for param, more in (
             ("prompt", {"prompt": 5}), ("prompt", {"prompt": []}), ("prompt", {"prompt": [99999]}), ("prompt", {"prompt": ["a", 5]}),
@@ -131,6 +143,45 @@ class Embeddings(Client):
             with self.subTest(more=str(more)[:40]), self.assertRaises(openai.BadRequestError) as caught:
                 self.client.embeddings.create(**({"model": "x", "input": "a"} | more))
             self.assertEqual(caught.exception.param, param)
+
+
+class Room(ServeCase):
+    """A server that keeps nobody waiting, and its own length of answers"""
+
+    ARGUMENTS = ["--chat-template", "chatml", "--parallel", "2", "--queue", "0", "-n", "5", "--max-choices", "3"]
+
+    def test_a_text_needs_no_queue(self):
+        self.assertEqual(self.post("/v1/completions", {"prompt": "a"})[0], 200)
+        self.assertEqual(self.post("/v1/completions", {"prompt": ["a", "b"]})[0], 200)
+
+    def test_what_never_has_room(self):
+        """400 with both numbers: a client that tried again would do so for ever."""
+        chat = {"messages": [{"role": "user", "content": "Hi"}]}
+        for path, body, param in (("/v1/completions", {"prompt": ["a"] * 3}, "prompt"), ("/v1/completions", {"prompt": "a", "n": 3}, "prompt"),
+                                  ("/v1/chat/completions", chat | {"n": 3}, "n")):  # fmt: skip
+            with self.subTest(path, body=body):
+                status, headers, answer = self.post(path, body)
+                self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+                self.assertIn("3 answers; this server has room for 2", answer["error"]["message"])
+                self.assertNotIn("retry-after", headers)
+        status, _, answer = self.post("/v1/chat/completions", chat | {"n": 4})
+        self.assertEqual((status, answer["error"]["param"]), (400, "n"))
+
+    def test_the_length_of_an_answer(self):
+        for more, n in (({}, 5), ({"max_tokens": 3}, 3), ({"max_tokens": None}, 5)):
+            self.assertEqual(self.post("/v1/completions", {"prompt": "a", "ignore_eos": True, **more})[2]["usage"]["completion_tokens"], n)
+
+
+class RoomOfMany(ServeCase):
+    """Where clients can be told apart, a quarter of the queue is for others."""
+
+    ARGUMENTS = ["--parallel", "2", "--queue", "8", "--api-key", "a", "--api-key", "b"]
+
+    def test_room(self):
+        for n, want in ((8, 200), (9, 400)):
+            status, _, answer = self.post("/v1/completions", {"prompt": ["a"] * n, "max_tokens": 1}, headers={"Authorization": "Bearer a"})
+            self.assertEqual(status, want, answer)
+        self.assertIn("9 answers; this server has room for 8", answer["error"]["message"])
 
 
 if __name__ == "__main__":

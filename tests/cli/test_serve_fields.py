@@ -69,7 +69,7 @@ class Fields(Client):
 
     def test_wrong_types(self):
         for field, value in (
-            ("temperature", "hot"), ("temperature", -0.1), ("top_p", 1.1), ("n", 0), ("n", 9), ("n", 1.5), ("max_tokens", 0),
+            ("temperature", "hot"), ("temperature", -0.1), ("top_p", 1.1), ("n", 0), ("n", 65), ("n", 1.5), ("max_tokens", 0),
             ("max_tokens", "x"), ("stop", 5), ("stop", ["a"] * 5), ("stop", "x" * 257), ("seed", "x"), ("stream", "yes"),
             ("logprobs", 3), ("top_logprobs", 21), ("frequency_penalty", 1e300), ("logit_bias", 3), ("logit_bias", {"x": 1}),
             ("logit_bias", {"999999": 1}), ("logit_bias", {str(i): 1 for i in range(1025)}), ("tools", {}), ("tools", [STOP] * 129),
@@ -85,7 +85,7 @@ class Fields(Client):
 
     def test_limits_hold(self):
         """Each at its last value that is fine"""
-        for body in ({"stop": ["x" * 256] * 4}, {"temperature": 0}, {"top_logprobs": 20, "logprobs": True}, {"n": 8, "max_tokens": 1},
+        for body in ({"stop": ["x" * 256] * 4}, {"temperature": 0}, {"top_logprobs": 20, "logprobs": True}, {"n": 64, "max_tokens": 1},
                      {"logit_bias": {str(i): 1 for i in range(1024)}}, {"temperature": -0.0}):  # fmt: skip
             with self.subTest(list(body)):
                 self.assertTrue(self.chat(extra_body=body))

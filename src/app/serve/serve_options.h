@@ -40,7 +40,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_LOG_PROMPTS,
                     SERVE_PING, /* seconds, as all times are */
                     SERVE_DRAIN,
-                    SERVE_QUEUE, /* requests that wait for a sequence */
+                    SERVE_QUEUE, /* answers that wait for a sequence */
                     SERVE_MAX_CONNECTIONS,
                     SERVE_MAX_PER_ADDRESS,
                     SERVE_MAX_LINE,
@@ -56,7 +56,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_IDLE_TIME,
                     SERVE_STALL_TIME,
                     SERVE_READER_TIME,
-                    SERVE_MAX_CHOICES, /* `n` of a request */
+                    SERVE_MAX_CHOICES, /* answers to a request: `n` of each text */
                     SERVE_MAX_MESSAGES,
                     SERVE_MAX_TOOLS,
                     SERVE_MAX_GRAMMAR, /* bytes of a schema, grammar or expression */

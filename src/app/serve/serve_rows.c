@@ -66,8 +66,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                          .min = -1,
                          .max = INT32_MAX,
                          .value = "N",
-                         .help = "tokens of an answer where a request does not say; default -1: no "
-                                 "limit"},
+                         .help = "tokens of an answer where a request does not say; default: no limit, and "
+                                 "16 in /v1/completions"},
     [SERVE_SEED] = {.letter = 's',
                     .names = "seed",
                     .kind = SEED,
@@ -133,7 +133,7 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                            "when asked to end, finish running answers for up to S seconds; default "
                            "30")},
     [SERVE_QUEUE] = {.title = "Limits",
-                     LIMIT("queue", 0, 65536, "N", "requests that wait; more get 503; default 64")},
+                     LIMIT("queue", 0, 65536, "N", "answers that wait; more get 503; default 64")},
     [SERVE_MAX_CONNECTIONS] = {LIMIT("max-connections", 1, 65536, "N", "default 1024")},
     [SERVE_MAX_PER_ADDRESS] = {LIMIT("max-per-address", 1, 65536, "N",
                                      "connections from one address; default 256")},
@@ -158,7 +158,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                                 "for a client that takes nothing of its answer; default 30")},
     [SERVE_READER_TIME] = {LIMIT("reader-time", 1, 86400, "S",
                                  "in all, for which a stream may wait for its client; default 600")},
-    [SERVE_MAX_CHOICES] = {LIMIT("max-choices", 1, 64, "N", "answers to one request; default 8")},
+    [SERVE_MAX_CHOICES] = {LIMIT("max-choices", 1, 4096, "N",
+                                 "answers to one request, texts times n; default 64")},
     [SERVE_MAX_MESSAGES] = {LIMIT("max-messages", 1, 65536, "N", "of a request; default 4096")},
     [SERVE_MAX_TOOLS] = {LIMIT("max-tools", 1, 4096, "N", "of a request; default 128")},
     [SERVE_MAX_GRAMMAR] = {LIMIT("max-grammar", 256, 1 << 24, "BYTES",
@@ -201,7 +202,7 @@ const int64_t serve_defaults[N_SERVE_OPTIONS] = {
     [SERVE_IDLE_TIME] = 60,
     [SERVE_STALL_TIME] = 30,
     [SERVE_READER_TIME] = 600,
-    [SERVE_MAX_CHOICES] = 8,
+    [SERVE_MAX_CHOICES] = 64,
     [SERVE_MAX_MESSAGES] = 4096,
     [SERVE_MAX_TOOLS] = 128,
     [SERVE_MAX_GRAMMAR] = 262144,

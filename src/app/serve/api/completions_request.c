@@ -5,7 +5,7 @@
 #include "app/serve/api/format_fields.h"
 #include "app/serve/serve_options.h"
 
-enum { MAX_TOKENS = 16 }; /* OpenAI's default for this API */
+enum { MAX_TOKENS = 16 }; /* OpenAI's default for this API, unless the server was started with -n */
 
 /* logprobs: how many alternatives; true, as chat has it, is none. */
 static bool read_logprobs(struct completions_request *r, struct fields *f)
@@ -22,7 +22,7 @@ static bool read_logprobs(struct completions_request *r, struct fields *f)
 static bool read_choices(struct completions_request *r, const struct server *s, struct fields *f)
 {
     int64_t max = serve_number(s->options, SERVE_MAX_CHOICES);
-    int64_t queue = serve_number(s->options, SERVE_QUEUE);
+    int64_t texts = (int64_t)r->prompts.n;
     r->n = 1;
     if (!fields_integer(f, "n", 1, max, &r->n))
         return false;
@@ -34,11 +34,12 @@ static bool read_choices(struct completions_request *r, const struct server *s, 
                             (long long)r->best_of, (long long)r->n);
     if (r->best_of > r->n && r->envelope.stream)
         return fields_fault(f, "best_of", "invalid_value", "above n cannot be streamed");
-    if ((int64_t)r->prompts.n * r->best_of > queue)
+    if (texts * r->best_of > max)
         return fields_fault(f, "prompt", "limit_exceeded",
-                            "asks for %lld answers; a request may ask for %lld",
-                            (long long)r->prompts.n * (long long)r->best_of, (long long)queue);
-    return true;
+                            "asks for %lld answers, %lld to each of %lld texts; at most %lld are allowed",
+                            (long long)(texts * r->best_of), (long long)r->best_of, (long long)texts,
+                            (long long)max);
+    return job_has_room(s->scheduler, (size_t)(texts * r->best_of), "prompt", f->fault);
 }
 
 static bool read_suffix(struct completions_request *r, const struct server *s, struct fields *f)
@@ -57,7 +58,8 @@ static bool read_options(struct completions_request *r, const struct server *s, 
     struct request_params *p = &r->turn.params;
     if (!request_params_read(p, s, x, f))
         return false;
-    p->n_predict = MAX_TOKENS;
+    if (!s->options->value[SERVE_N_PREDICT].given)
+        p->n_predict = MAX_TOKENS;
     return request_params_length(p, f, "n_predict", 0) &&
            request_params_length(p, f, "max_tokens", 0) &&
            request_params_stop(p, f, "stop", REQUEST_STOPS_OPENAI) && read_logprobs(r, f) &&
@@ -82,7 +84,7 @@ bool completions_request_read(struct completions_request *r, struct server *s, s
                               struct fault *fault)
 {
     struct fields f;
-    size_t max = (size_t)serve_number(s->options, SERVE_QUEUE);
+    size_t max = (size_t)serve_number(s->options, SERVE_MAX_CHOICES);
     r->turn.rules.plain = true;
     if (!fields_open(&f, exchange_json(x), "", fault) ||
         !envelope_fields_read(&r->envelope, &r->turn, s, &f) ||

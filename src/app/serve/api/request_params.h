@@ -15,7 +15,6 @@ struct exchange;
 struct server;
 
 enum {
-    REQUEST_CHOICES_MAX = 8,
     REQUEST_STOPS_OPENAI = 4, /* as its API states; Anthropic's states none */
     REQUEST_STOPS_MAX = 64,
     REQUEST_STOP_BYTES = 256,

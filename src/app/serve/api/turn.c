@@ -182,6 +182,8 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
 bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
                 const struct answers_writer *w, void *arg, struct fault *f)
 {
+    if (!job_has_room(s->scheduler, t->n ? t->n : 1, "n", f))
+        return false;
     struct answers *all = answers_open(w, arg);
     if (!all)
         return fault_no_memory(f, "the conversation");

@@ -42,6 +42,16 @@ void job_free(struct job *j)
 
 /* ---- submitting --------------------------------------------------------------------------- */
 
+bool job_has_room(const struct scheduler *s, size_t n, const char *name, struct fault *f)
+{
+    size_t room = waiting_room(s);
+    if (n > room)
+        fault_set(f, 400, NULL, "limit_exceeded", name,
+                  "%s asks for %zu answers; this server has room for %zu (--parallel and --queue)", name,
+                  n, room);
+    return n <= room;
+}
+
 static void check(const struct scheduler *s, const struct job_request *r, struct fault *f)
 {
     if (!r->n_prompt)

@@ -83,6 +83,10 @@ struct job_event {
 
 struct job;
 
+/* Whether there is ever room for all n answers that field `name` asks for: those that run and those that wait.
+ * False: a 400 with both numbers, for it would never help to try again. */
+bool job_has_room(const struct scheduler *s, size_t n, const char *name, struct fault *f);
+
 /* Queues a job. NULL: *f says why. 503 with retry_after when the queue is full or the server drains; 400
  * with code context_length_exceeded when the prompt does not fit. wake(arg) is called from the model thread
  * when job_next has events again, with a lock held: it must call nothing of this header. */

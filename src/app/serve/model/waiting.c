@@ -22,6 +22,17 @@ bool waiting_must_leave(const struct scheduler *s, const struct job *j)
            runs_another(s, j);
 }
 
+/* Of the queue, places for clients without a job in it */
+static size_t kept_for_others(const struct scheduler *s)
+{
+    return s->server->is_shared ? s->max_waiting / QUEUE_SHARE : 0;
+}
+
+size_t waiting_room(const struct scheduler *s)
+{
+    return s->max_waiting + s->n_parallel - kept_for_others(s);
+}
+
 /* Jobs for which a sequence is free do not count as waiting. */
 bool waiting_is_full_for(const struct scheduler *s, const struct job *j)
 {
@@ -29,7 +40,7 @@ bool waiting_is_full_for(const struct scheduler *s, const struct job *j)
     const struct job *other = s->waiting;
     if (s->n_waiting >= room)
         return true;
-    if (!s->server->is_shared || s->n_waiting < room - s->max_waiting / QUEUE_SHARE)
+    if (!s->server->is_shared || s->n_waiting < room - kept_for_others(s))
         return false;
     while (other && other->request.client != j->request.client)
         other = other->next;

@@ -12,6 +12,8 @@
 
 /* Whether the job must leave the last place to others: a place in the queue, or a free sequence. */
 bool waiting_is_full_for(const struct scheduler *s, const struct job *j);
+/* The most jobs of one client that there is ever room for, running ones included. */
+size_t waiting_room(const struct scheduler *s);
 bool waiting_must_leave(const struct scheduler *s, const struct job *j);
 
 void waiting_add(struct scheduler *s, struct job *j);
