@@ -214,14 +214,19 @@ static inline float alibi_bias(float slope, float position)
     return c - (c - x);
 }
 
+/* Memory that is read next; 0 bytes: unknown */
+struct ahead {
+    const char *at;
+    size_t bytes;
+};
+
 struct attend {
     struct queries q;
     const void *k, *v; /* of the block */
     size_t v_dim;
-    const void *next;       /* the K that is read next: mix prefetches it; NULL: unknown */
-    const char *ahead;      /* what weigh prefetches, of which others know nothing: */
-    size_t ahead_bytes;     /* mix_packed is too busy for that */
-    const struct span *see; /* [n_q] */
+    const void *next; /* the K that is read next: mix prefetches it; NULL: unknown */
+    struct ahead score_ahead, mix_ahead; /* of score_packed, of mix_packed: evenly prefetched */
+    const struct span *see;              /* [n_q] */
     float scale, softcap;
     const struct alibi *alibi; /* [n_q], or NULL: none */
     size_t first;              /* position of the block, for alibi */

@@ -271,14 +271,6 @@ SIMD float exp_query(float *s, struct span to, float by, float m)
     return sum_16(sum);
 }
 
-/* Memory is read best while exp waits for nothing in it: a share of what is ahead for each query */
-SIMD void prefetch_share(const struct attend *b, size_t g)
-{
-    size_t share = b->ahead_bytes / b->q.n + 1;
-    for (const char *p = b->ahead + g * share, *end = p + share; p < end; p += 64)
-        __builtin_prefetch(p);
-}
-
 /* A positive scale leaves the largest where it is, and can wait for exp. */
 static void weigh(const struct attend *b)
 {
@@ -292,11 +284,8 @@ static void weigh(const struct attend *b)
             cap_scores(s, around(b->see[g]), b);
         b->m[g] = top_query(s, b->see[g]) * scale + 0.0f; /* -0 becomes +0 */
     }
-    for (size_t g = 0; g < b->q.n; g++) {
-        if (b->ahead)
-            prefetch_share(b, g);
+    for (size_t g = 0; g < b->q.n; g++)
         b->l[g] = exp_query(b->scores + g * BLOCK, around(b->see[g]), scale, b->m[g]);
-    }
 }
 
 /* ---- mix ---- */

@@ -19,9 +19,12 @@ SIMD void packed_dot(const struct panel *s, const struct meet *m, size_t parts, 
     float *y[8];
     const float *x[8], *w = (const float *)(const void *)s->w;
     struct panel at = {.n = s->n, .y_part = WIDTH};
+    const char *ahead = s->ahead;
+    size_t step = s->step;
     sums_begin(sum, y, x, &at, m, parts, rows, true);
 #pragma GCC unroll 2
-    for (size_t c = 0; c < at.n; c++, w += parts * WIDTH) {
+    for (size_t c = 0; c < at.n; c++, w += parts * WIDTH, ahead += step) {
+        __builtin_prefetch(ahead);
         UNROLL(p, parts)
             line[p] = vf_load(w + p * WIDTH);
         sums_add(sum, line, x, c, parts, rows);
@@ -39,10 +42,26 @@ static NOINLINE void panel_packed(const struct panel *s, const struct meet *m, b
         packed_dot(s, m, PACK_PARTS, 1);
 }
 
+/* A panel of n lines that prefetches its share, where so many like it prefetch all that is ahead */
+SIMD struct panel panel_ahead(const struct ahead *a, size_t n, size_t panels)
+{
+    size_t lines = n * panels;
+    return (struct panel){.n = n,
+                          .ahead = a->bytes ? a->at : (const char *)a,
+                          .step = (a->bytes + lines - 1) / lines};
+}
+
+/* Turns in which PACK_ROWS at a time do something for all queries */
+SIMD size_t turns_of(const struct attend *b)
+{
+    return (b->q.n + PACK_ROWS - 1) / PACK_ROWS;
+}
+
 /* Queries that see nothing of a panel are left out. */
 static void score_packed(const struct attend *b)
 {
-    struct panel s = {.n = b->q.k};
+    size_t panels = (b->see[b->q.n - 1].hi + PACK - 1u) / PACK - b->see[0].lo / PACK;
+    struct panel s = panel_ahead(&b->score_ahead, b->q.k, panels * turns_of(b));
     for (size_t p = b->see[0].lo / PACK * PACK; p < b->see[b->q.n - 1].hi; p += PACK)
         for (size_t g = 0, rows; g < b->q.n; g += rows) {
             rows = b->q.n - g < PACK_ROWS ? b->q.n - g : PACK_ROWS;
@@ -53,12 +72,15 @@ static void score_packed(const struct attend *b)
                          &(struct meet){b->scores + g * BLOCK + p, b->q.x + g * b->q.stride, BLOCK,
                                         b->q.stride, rows, false},
                          false);
+            s.ahead += s.n * s.step;
         }
 }
 
 static void mix_packed(const struct attend *b)
 {
-    struct column v = {.run = panel_packed};
+    size_t columns = b->v_dim / PACK + (b->v_dim % PACK + WIDTH - 1) / WIDTH;
+    struct column v = {.run = panel_packed,
+                       .panel = panel_ahead(&b->mix_ahead, BLOCK, columns * turns_of(b))};
     for (size_t d = 0; d < b->v_dim; d += (v.one ? 1u : PACK_PARTS) * WIDTH) {
         v.d = d;
         v.one = b->v_dim - d < PACK;
@@ -67,6 +89,7 @@ static void mix_packed(const struct attend *b)
         for (size_t g = 0, rows; g < b->q.n; g += rows) {
             rows = b->q.n - g < PACK_ROWS ? b->q.n - g : PACK_ROWS;
             mix_rows(b, &v, g, rows);
+            v.panel.ahead += BLOCK * v.panel.step;
         }
     }
 }

@@ -222,11 +222,14 @@ static void attend_heads(const struct attend_job *job, const struct strip *t, si
     f->kernels->mix_heads(b, job->heads);
 }
 
-/* Queries from number i on, of n, prefetch their share of the next K and V. */
-static void look_ahead(struct attend *b, const char *next, size_t bytes, size_t i, size_t n)
+/* Queries from number i on, of n, prefetch their share of the next K and V; score half of it, if it can. */
+static void look_ahead(struct attend *b, const char *next, size_t bytes, size_t i, size_t n,
+                       bool score)
 {
-    b->ahead = next + bytes * i / n;
-    b->ahead_bytes = bytes * b->q.n / n;
+    const char *at = next + bytes * i / n;
+    size_t share = bytes * b->q.n / n, half = score ? share / 2 : 0;
+    b->score_ahead = (struct ahead){at, half};
+    b->mix_ahead = (struct ahead){at + half, share - half};
 }
 
 /* m, l, a [queries of the strip] of one block and KV head; the rows that see it */
@@ -257,7 +260,7 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
     b.first = block * BLOCK;
     const char *next = next_key(job, t, head, block);
     size_t bytes = attend_bytes(type, d) * (job->w->latent.rank ? 1 : 2);
-    bool apart = kv.mix != k->mix[type]; /* which leaves it to weigh to prefetch */
+    bool apart = kv.mix != k->mix[type]; /* which prefetches what it is told */
     b.next = apart ? NULL : next;
     for (size_t i = begin; i < end; i += at_once) {
         b.q = (struct queries){min_size(at_once, end - i),
@@ -271,7 +274,7 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
         b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
         b.alibi = job->w->alibi ? s->alibi + i : NULL;
         if (apart && next)
-            look_ahead(&b, next, bytes, i - begin, end - begin);
+            look_ahead(&b, next, bytes, i - begin, end - begin, kv.score == k->score_packed);
         kv.score(&b);
         k->weigh(&b);
         kv.mix(&b);

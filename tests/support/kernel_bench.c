@@ -75,8 +75,11 @@ static double bench_attend(struct bench *b)
         }
         for (size_t g = 0; g < b->n; g += b->at.q.n) {
             b->at.q.n = b->n - g < at_once ? b->n - g : at_once;
-            b->at.ahead = b->n > 16 ? next + 2 * bytes * g / b->n : NULL;
-            b->at.ahead_bytes = 2 * bytes * b->at.q.n / b->n;
+            const char *ahead = next + 2 * bytes * g / b->n;
+            size_t share = 2 * bytes * b->at.q.n / b->n,
+                   half = b->at.k == packed[0] ? share / 2 : 0;
+            b->at.score_ahead = (struct ahead){ahead, half};
+            b->at.mix_ahead = (struct ahead){ahead + half, share - half};
             score(&b->at);
             b->k.weigh(&b->at);
             mix(&b->at);
@@ -227,6 +230,8 @@ static const struct bench_case bench_cases[] = {
     {"attend q8 1 query", "GB/s", 1, TERN_CACHE_Q8, 1 << 19, 64, bench_attend},
     {"attend f16 8 q, L2", "GB/s", 8, TERN_CACHE_F16, 1 << 11, 64, bench_attend},
     {"attend q8 8 q, L2", "GB/s", 8, TERN_CACHE_Q8, 1 << 11, 64, bench_attend},
+    {"attend f16 32 q, memory", "GMAC/s", 32, TERN_CACHE_F16, 1 << 18, 64, bench_attend},
+    {"attend f16 192 q, memory", "GMAC/s", 192, TERN_CACHE_F16, 1 << 16, 64, bench_attend},
     {"attend f16 192 queries", "GMAC/s", 192, TERN_CACHE_F16, 4096, 64, bench_attend},
     {"attend f32 192 queries", "GMAC/s", 192, TERN_CACHE_F32, 4096, 64, bench_attend},
     {"attend q8 192 queries", "GMAC/s", 192, TERN_CACHE_Q8, 4096, 64, bench_attend},

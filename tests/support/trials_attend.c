@@ -168,7 +168,8 @@ void try_attend_packed(struct trial *t)
     b.k = trials_take_cache(t, type, k_dim, latent ? 0 : all.lo, latent ? seen : all.hi, true);
     b.v = latent ? NULL : trials_take_cache(t, type, b.v_dim, all.lo, all.hi, false);
     struct attend want = b;
-    b.ahead = trial_in(t, 0, 1) ? b.k : NULL, b.ahead_bytes = attend_bytes(type, k_dim);
+    if (trial_in(t, 0, 1))
+        b.score_ahead = b.mix_ahead = (struct ahead){b.k, attend_bytes(type, k_dim)};
     b.scores = trial_take(t, n * BLOCK * 4), want.scores = trial_take(t, n * BLOCK * 4);
     b.m = trial_take(t, n * 4), want.m = trial_take(t, n * 4);
     b.l = trial_take(t, n * 4), want.l = trial_take(t, n * 4);
