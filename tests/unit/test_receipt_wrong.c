@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/receipt.h"
+#include "golden.h"
 #include "receipt_story.h"
 #include "suite.h"
 
@@ -28,7 +29,7 @@ START_TEST(any_other_token_is_named)
     struct story *s = malloc(sizeof *s);
     static const tern_token others[] = {-1, INT32_MAX, 1024, 0, 5};
     story_long(s);
-    for (size_t i = 0; i < s->n_answer; i++) {
+    for (size_t i = 0; i < s->n_answer; i += golden_is_quick() ? 7 : 1) {
         tern_token own = s->answer[i], other = i % 6 ? others[i % 6 - 1] : own ^ 1;
         other += other == own;
         s->answer[i] = other;
@@ -47,7 +48,7 @@ START_TEST(any_other_byte_is_refused)
     struct story *s = malloc(sizeof *s);
     struct tern_receipt_verdict v;
     story_long(s);
-    for (size_t i = 0; i + 1 < s->n; i++) {
+    for (size_t i = 0; i + 1 < s->n; i += golden_is_quick() ? 5 : 1) {
         struct tern_error e = {0};
         char own = s->text[i];
         s->text[i] = (char)(own ^ (1 << i % 7));
