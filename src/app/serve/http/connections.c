@@ -216,17 +216,18 @@ static bool look(struct connection *c)
 {
     char text[REQUEST_HEAD_MOST];
     struct fault fault = {0};
+    bool anthropic = false;
     ssize_t n = recv(c->fd, text, sizeof text, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n > 0 && c->phase == PHASE_IDLE)
         connections_enter(c, PHASE_HEAD);
-    if (n > 0 && request_head_check(text, (size_t)n, &fault)) {
+    if (n > 0 && request_head_check(c->frame->server->options, text, (size_t)n, &fault, &anthropic)) {
         hand_over(c);
         return false;
     }
     if (fault.status)
-        connections_refuse(c, &fault, false);
+        connections_refuse(c, &fault, anthropic);
     else if (n <= 0 || c->half_closed) /* no header will come */
         connections_shut(c);
     return true;

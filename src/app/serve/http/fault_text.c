@@ -61,7 +61,8 @@ const char *fault_reason(int status)
         const char *reason;
     } reasons[] = {{400, "Bad Request"},       {403, "Forbidden"},
                    {408, "Request Timeout"},   {413, "Content Too Large"},
-                   {429, "Too Many Requests"}, {503, "Service Unavailable"}};
+                   {414, "URI Too Long"},      {429, "Too Many Requests"},
+                   {431, "Request Header Fields Too Large"}, {503, "Service Unavailable"}};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].status == status)
             return reasons[i].reason;

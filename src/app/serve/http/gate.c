@@ -6,6 +6,7 @@
 #include "app/serve/http/frame.h"
 
 #include "app/cli/utf8.h"
+#include "app/serve/http/request_head.h"
 #include "app/serve/model/scheduler.h"
 
 #include <arpa/inet.h>
@@ -15,7 +16,7 @@
 #include <strings.h>
 
 struct header_sum {
-    size_t n, bytes;
+    size_t n, bytes; /* cookies and parameters are no fields, but count among the n */
     size_t n_host, n_length, n_encoding;
     bool bad; /* a name or value with a byte that may not be there */
 };
@@ -33,8 +34,9 @@ static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *nam
                              const char *value)
 {
     struct header_sum *s = arg;
-    (void)kind;
     s->n++;
+    if (kind != MHD_HEADER_KIND)
+        return MHD_YES;
     s->bytes += strlen(name) + (value ? strlen(value) : 0) + 4; /* ": " and CR LF */
     s->n_host += !strcasecmp(name, "host");
     s->n_length += !strcasecmp(name, "content-length");
@@ -49,7 +51,6 @@ static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *nam
 
 static void check_length(struct exchange *x, const struct header_sum *s)
 {
-    const char *length = exchange_header(x, "content-length");
     const char *encoding = exchange_header(x, "transfer-encoding");
     struct fault before = x->fault;
     x->fault = (struct fault){0};
@@ -59,8 +60,6 @@ static void check_length(struct exchange *x, const struct header_sum *s)
     else if (encoding && strcasecmp(encoding, "chunked"))
         fault_set(&x->fault, 400, NULL, "bad_request", NULL,
                   "Transfer-Encoding: only chunked is supported");
-    else if (length && (!*length || strspn(length, "0123456789") != strlen(length)))
-        fault_set(&x->fault, 400, NULL, "bad_request", NULL, "Content-Length is not a number");
     x->unclear = x->fault.status != 0;
     if (before.status)
         x->fault = before;
@@ -68,21 +67,9 @@ static void check_length(struct exchange *x, const struct header_sum *s)
 
 static void check_form(struct exchange *x, const struct header_sum *s)
 {
-    const struct serve_options *o = x->frame->server->options;
-    size_t line = strlen(x->method) + strlen(x->target) + strlen(x->version) + 2;
-    size_t most_line = (size_t)serve_number(o, SERVE_MAX_LINE);
-    size_t most_bytes = (size_t)serve_number(o, SERVE_MAX_HEADERS);
-    size_t most_fields = (size_t)serve_number(o, SERVE_MAX_FIELDS);
     struct fault *f = &x->fault;
-    if (line > most_line)
-        fault_set(f, 414, NULL, "bad_request", NULL,
-                  "the request line has %zu bytes; at most %zu are allowed", line, most_line);
-    if (s->n > most_fields)
-        fault_set(f, 431, NULL, "bad_request", NULL,
-                  "the header has %zu fields; at most %zu are allowed", s->n, most_fields);
-    if (s->bytes > most_bytes)
-        fault_set(f, 431, NULL, "bad_request", NULL,
-                  "the header has %zu bytes; at most %zu are allowed", s->bytes, most_bytes);
+    size_t line = strlen(x->method) + strlen(x->target) + strlen(x->version) + 2;
+    request_head_check_sizes(x->frame->server->options, line, s->n, s->bytes, f);
     if (s->bad)
         fault_set(f, 400, NULL, "bad_request", NULL,
                   "a field of the header has a byte that is not allowed there");
@@ -274,7 +261,7 @@ void gate_check(struct exchange *x, struct MHD_Connection *mhd)
 {
     struct header_sum sum = {0};
     const char *allowed = NULL;
-    MHD_get_connection_values(mhd, MHD_HEADER_KIND, count, &sum);
+    MHD_get_connection_values(mhd, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, count, &sum);
     find_path(x);
     check_form(x, &sum);
     check_host(x, &sum);

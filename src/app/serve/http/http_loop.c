@@ -20,8 +20,8 @@
 enum {
     TICK = 250, /* milliseconds between looks at the time */
     N_EVENTS = 256,
-    FIELD = 96,       /* of MHD's memory, for a field of the header */
-    MEMORY = 8192,    /* and for the rest: the answer's header, and what a field has beside text */
+    FIELD = 96,       /* of MHD's memory, for a field of the header, beside its text; that of cookies is kept twice */
+    MEMORY = 8192,    /* and for the rest: the answer's header */
     SPARE_FILES = 64, /* descriptors for everything but connections */
     LAST_SECONDS = 2, /* to end what was cancelled */
 };
@@ -50,7 +50,7 @@ static enum tern_status watch(struct frame *f, int fd, struct tern_error *e)
 static enum tern_status start_daemon(struct frame *f, struct tern_error *e)
 {
     const struct serve_options *o = f->server->options;
-    size_t memory = (size_t)(serve_number(o, SERVE_MAX_LINE) + serve_number(o, SERVE_MAX_HEADERS) +
+    size_t memory = (size_t)(serve_number(o, SERVE_MAX_LINE) + 2 * serve_number(o, SERVE_MAX_HEADERS) +
                              FIELD * serve_number(o, SERVE_MAX_FIELDS)) +
                     MEMORY;
     const union MHD_DaemonInfo *info;
