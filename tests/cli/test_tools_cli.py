@@ -76,6 +76,15 @@ class Tools(Cli):
         file.write_bytes(b"\xef\xbb\xbf" + self.tools.read_bytes())
         self.assertEqual(self.good(self.model, "-p", "Hi", "--tools", file, "-s", 3, "-q"), self.run_tools())
 
+    def test_stop_of_the_template(self):
+        """The text that begins the next message ends an answer and is not shown, not even its first token."""
+        likely = "--tool-choice", "none", "--temp", 300, "--min-p", 0, "--top-p", 1, "--top-k", 2, "-l", f"{ord('U') + 3}+2000", "-l", f"{ord(':') + 3}+2000"
+        for seed in range(5):
+            *tokens, last = map(json.loads, self.run_tools(*likely, "--jsonl", "-s", seed).splitlines())
+            text = bytes(t["id"] - 3 for t in tokens)
+            self.assertEqual((last["stop"], text[-2:]), ("string", b"U:"))
+            self.assertEqual(self.run_tools(*likely, "-s", seed), text[:-2] + b"\n")
+
     def test_where_a_refused_schema_lies(self):
         file = self.dir / "odd.json"
         file.write_text('[{"name": "a", "parameters": {"properties": {"x": {"pattern": "("}}}}]')

@@ -63,21 +63,21 @@ static int no_show(void *arg, tern_token token, const char *text, size_t n)
     return 0;
 }
 
+/* With --tools, text and thoughts are shown, and calls are kept. */
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
     struct chat_loop *c = arg;
+    bool is_json = c->g.report.is_json, tools = c->tools.tools != NULL;
     growing_text_add(&c->answer, text, n);
-    bool shown = c->tools.tools && !c->g.report.is_json; /* by on_token */
-    return (!shown && c->show(&c->g, token, text, n)) || c->answer.failed;
+    return ((!tools || is_json) && c->show(&c->g, token, text, n)) || c->answer.failed ||
+           (tools && !tool_answer_grow(&c->tools, n, is_json ? no_show : c->show, &c->g, c->e));
 }
 
-/* With --tools: text and thoughts are shown, and calls are kept. */
+/* With --tools */
 static int on_token(void *arg, tern_token token, const float *logits)
 {
     struct chat_loop *c = arg;
-    bool stop = c->report(&c->g, token, logits);
-    return stop || !tool_answer_push(&c->tools, token, c->g.report.is_json ? no_show : c->show,
-                                     &c->g, c->e);
+    return c->report(&c->g, token, logits) || !tool_answer_add(&c->tools, token, c->e);
 }
 
 /* The rest of an answer; one of calls alone has no line of its own. */
@@ -211,7 +211,7 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     if (!s)
         s = fit(c, &n, &drop, e);
     if (!s && c->tools.tools)
-        s = tool_answer_begin(&c->tools, c->g.model, think_flags(c), c->tokens, n,
+        s = tool_answer_begin(&c->tools, c->g.model, think_flags(c), c->g.p.ignore_end, c->tokens, n,
                               conversation_n_calls(&c->said), e);
     if (!s && !c->checked)
         s = resume_check(c->g.ctx, c->o, c->tokens, n, true, e);

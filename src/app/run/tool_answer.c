@@ -4,6 +4,7 @@
 #include "app/cli/files.h"
 #include "app/cli/json.h"
 #include "app/cli/out.h"
+#include "app/cli/parser.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,14 @@ enum tern_status tool_answer_open(struct tool_answer *t, const struct run_option
 void tool_answer_close(struct tool_answer *t)
 {
     tern_answer_close(t->answer);
+    certain_close(&t->certain);
     free(t->tools);
     *t = (struct tool_answer){0};
 }
 
 enum tern_status tool_answer_begin(struct tool_answer *t, const tern_model *model, unsigned flags,
-                                   const tern_token *prompt, size_t n, size_t first_call,
-                                   struct tern_error *e)
+                                   bool ignore_end, const tern_token *prompt, size_t n,
+                                   size_t first_call, struct tern_error *e)
 {
     const struct tern_answer_params p = {.tools = t->tools,
                                          .tools_bytes = t->n,
@@ -36,9 +38,11 @@ enum tern_status tool_answer_begin(struct tool_answer *t, const tern_model *mode
                                          .n_prompt = n,
                                          .first_call = first_call};
     tern_answer_close(t->answer);
-    t->s = TERN_OK, t->shown = false;
+    certain_close(&t->certain);
+    t->answer = NULL, t->shown = false;
     t->cut = (struct tern_call){0};
-    return tern_answer_open(&t->answer, model, &p, e);
+    t->s = certain_open(&t->certain, model, ignore_end, prompt, n, e);
+    return t->s ? t->s : tern_answer_open(&t->answer, model, &p, e);
 }
 
 static bool show_events(struct tool_answer *t, tern_token token, tool_answer_show show, void *arg)
@@ -55,11 +59,34 @@ static bool show_events(struct tool_answer *t, tern_token token, tool_answer_sho
     return ok;
 }
 
-bool tool_answer_push(struct tool_answer *t, tern_token token, tool_answer_show show, void *arg,
+/* All that is certain goes to the parser. */
+static bool push(struct tool_answer *t, tool_answer_show show, void *arg, struct tern_error *e)
+{
+    struct certain_piece p;
+    do {
+        if (t->s)
+            return false;
+        certain_next(&t->certain, &p);
+        if (p.kind == CERTAIN_TOKEN)
+            t->s = tern_answer_push(t->answer, p.token, e);
+        else if (p.kind == CERTAIN_CUT)
+            t->s = tern_answer_push_text(t->answer, p.text, p.n, e);
+    } while (p.kind != CERTAIN_NONE && (t->s || show_events(t, p.token, show, arg)));
+    return p.kind == CERTAIN_NONE;
+}
+
+bool tool_answer_add(struct tool_answer *t, tern_token token, struct tern_error *e)
+{
+    if (!t->s && !certain_add(&t->certain, token))
+        t->s = parser_no_memory_for(e, "the answer");
+    return !t->s;
+}
+
+bool tool_answer_grow(struct tool_answer *t, size_t n, tool_answer_show show, void *arg,
                       struct tern_error *e)
 {
-    t->s = tern_answer_push(t->answer, token, e);
-    return !t->s && show_events(t, token, show, arg);
+    certain_grow(&t->certain, n);
+    return push(t, show, arg, e);
 }
 
 void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, tool_answer_show show,
@@ -67,6 +94,11 @@ void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, too
 {
     bool cut =
         reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT || reason == TERN_STOP_CANCELLED;
+    if (!t->s && !certain_end(&t->certain, reason))
+        t->s = parser_no_memory_for(e, "the answer");
+    (void)push(t, show, arg, e);
+    if (!t->s && reason == TERN_STOP_STRING) /* of a character that is not whole */
+        t->s = tern_answer_push_text(t->answer, "", 0, e);
     if (!t->s)
         t->s = cut ? tern_answer_cut(t->answer, e) : tern_answer_finish(t->answer, e);
     if (!t->s)

@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/cli/growing_text.h"
+#include "app/cli/certain.h"
 
 /* One list of tokens, in order: first those that came with the last part, then those that the parser has and
  * that wait for a part, then those that wait until their text is certain. */
 struct waiting {
-    struct answer_token *token; /* [n] of [room]; all three are owned */
-    size_t *end;                /* bytes of raw text from the beginning up to this token's end */
+    struct answer_token *token; /* [n] of [room]; both are owned */
     struct tern_choice *top;    /* [room][JOB_TOP_MAX] */
     size_t n, room, given, pushed;
 };
@@ -19,12 +18,9 @@ struct answer_stream {
     const tern_model *model;
     struct answer_stream_params
         p;                 /* of these, only plain, ignore_end and the stop strings stay valid */
-    tern_answer *answer;   /* NULL: all is text */
-    tern_decoder *decoder; /* makes the text of each token, as the engine does */
+    tern_answer *answer; /* NULL: all is text */
     struct waiting w;
-    size_t made, certain,
-        passed;               /* bytes of raw text: of all tokens; certain; gone to the parser */
-    struct growing_text raw;  /* from `passed` to `made` */
+    struct certain certain; /* the same tokens as far as the parser does not have them */
     struct growing_text text; /* of the part */
     struct job_event event;   /* the last one */
     struct answer_token of_prompt;
@@ -83,15 +79,12 @@ struct answer_stream *answer_stream_open(const tern_model *model,
 {
     struct answer_stream *a = calloc(1, sizeof *a);
     struct tern_error e = {0};
-    size_t n;
     if (!a) {
         fault_no_memory(f, "the answer");
         return NULL;
     }
     a->model = model, a->p = *p;
-    enum tern_status s = tern_decoder_open(&a->decoder, model, 0, &e);
-    for (size_t i = 0; i < p->n_prompt && !s; i++)
-        (void)tern_decoder_push(a->decoder, p->prompt[i], &n);
+    enum tern_status s = certain_open(&a->certain, model, p->ignore_end, p->prompt, p->n_prompt, &e);
     bool ok = s ? failed(f, s, &e) : p->plain || open_answer(a, p, f);
     if (ok)
         return a;
@@ -104,12 +97,10 @@ void answer_stream_close(struct answer_stream *a)
     if (!a)
         return;
     tern_answer_close(a->answer);
-    tern_decoder_close(a->decoder);
-    growing_text_close(&a->raw);
+    certain_close(&a->certain);
     growing_text_close(&a->text);
     growing_text_close(&a->blanks);
     free(a->w.token);
-    free(a->w.end);
     free(a->w.top);
     free(a);
 }
@@ -124,17 +115,14 @@ static bool make_room(struct waiting *w)
     struct answer_token *token = realloc(w->token, room * sizeof *token);
     if (token)
         w->token = token;
-    size_t *end = token ? realloc(w->end, room * sizeof *end) : NULL;
-    if (end)
-        w->end = end;
-    struct tern_choice *top = end ? realloc(w->top, room * JOB_TOP_MAX * sizeof *top) : NULL;
+    struct tern_choice *top = token ? realloc(w->top, room * JOB_TOP_MAX * sizeof *top) : NULL;
     if (!top)
         return false;
     w->top = top, w->room = room;
     return true;
 }
 
-static void keep_token(struct waiting *w, const struct job_event *e, size_t end)
+static void keep_token(struct waiting *w, const struct job_event *e)
 {
     struct answer_token *t = &w->token[w->n];
     size_t n = e->n_top < JOB_TOP_MAX ? e->n_top : JOB_TOP_MAX;
@@ -142,7 +130,7 @@ static void keep_token(struct waiting *w, const struct job_event *e, size_t end)
         .token = e->token, .forced = e->forced, .logprob = e->logprob, .n_top = n};
     if (n)
         memcpy(&w->top[w->n * JOB_TOP_MAX], e->top, n * sizeof *e->top);
-    w->end[w->n++] = end;
+    w->n++;
 }
 
 static void forget_given(struct waiting *w)
@@ -150,7 +138,6 @@ static void forget_given(struct waiting *w)
     size_t n = w->n - w->given;
     if (w->given && n) {
         memmove(w->token, w->token + w->given, n * sizeof *w->token);
-        memmove(w->end, w->end + w->given, n * sizeof *w->end);
         memmove(w->top, w->top + w->given * JOB_TOP_MAX, n * JOB_TOP_MAX * sizeof *w->top);
     }
     w->n = n, w->pushed -= w->given, w->given = 0;
@@ -167,72 +154,39 @@ static void give_tokens(struct answer_stream *a, struct answer_part *part)
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-static bool add_raw(struct answer_stream *a, const char *text, size_t n)
-{
-    growing_text_add(&a->raw, text, n);
-    a->made += n;
-    return !a->raw.failed;
-}
-
 /* Another token of the job. */
 static bool take_token(struct answer_stream *a)
 {
-    const struct job_event *e = &a->event;
-    size_t n = 0;
-    const char *text = "";
-    if (a->p.ignore_end || !tern_token_is_end(a->model, e->token))
-        text = tern_decoder_push(a->decoder, e->token, &n);
-    if (!add_raw(a, text, n) || !make_room(&a->w))
+    if (!certain_add(&a->certain, a->event.token) || !make_room(&a->w))
         return fault_no_memory(&a->fault, "the answer");
-    keep_token(&a->w, e, a->made);
-    a->certain += e->bytes;
+    keep_token(&a->w, &a->event);
+    certain_grow(&a->certain, a->event.bytes);
     return true;
 }
 
-/* The job is over: what the decoder held back belongs to the text, unless a stop string ended it. */
 static bool take_end(struct answer_stream *a)
 {
-    size_t n;
     a->over = true;
-    a->certain += a->event.bytes;
-    if (a->event.result.reason == TERN_STOP_STRING)
-        return true;
-    const char *text = tern_decoder_finish(a->decoder, &n);
-    if (!add_raw(a, text, n))
-        return fault_no_memory(&a->fault, "the answer");
-    a->certain = a->made;
-    return true;
-}
-
-/* Moves n bytes of raw text out. */
-static void pass(struct answer_stream *a, size_t n)
-{
-    if (a->raw.n > n)
-        memmove(a->raw.p, a->raw.p + n, a->raw.n - n);
-    a->raw.n -= n, a->passed += n;
+    certain_grow(&a->certain, a->event.bytes);
+    return certain_end(&a->certain, a->event.result.reason) || fault_no_memory(&a->fault, "the answer");
 }
 
 /* The next token, or text cut by a stop string, goes to the parser, if it is certain. */
 static bool push_more(struct answer_stream *a, bool *pushed)
 {
-    struct waiting *w = &a->w;
+    struct certain_piece piece;
     struct tern_error e = {0};
     enum tern_status s = TERN_OK;
-    size_t i = w->pushed, n = a->certain - a->passed;
-    bool whole = i < w->n && w->end[i] <= a->certain;
+    certain_next(&a->certain, &piece);
     a->text.n = 0;
-    *pushed = whole || (a->over && n && (i < w->n || !a->answer));
-    if (!*pushed)
-        return true;
-    if (whole)
-        n = w->end[i] - a->passed;
+    *pushed = piece.kind != CERTAIN_NONE;
     if (!a->answer)
-        growing_text_add(&a->text, a->raw.p, n);
-    else
-        s = whole ? tern_answer_push(a->answer, w->token[i].token, &e)
-                  : tern_answer_push_text(a->answer, a->raw.p, n, &e);
-    pass(a, n);
-    w->pushed += i < w->n;
+        growing_text_add(&a->text, piece.text, piece.n);
+    else if (piece.kind == CERTAIN_TOKEN)
+        s = tern_answer_push(a->answer, piece.token, &e);
+    else if (piece.kind == CERTAIN_CUT)
+        s = tern_answer_push_text(a->answer, piece.text, piece.n, &e);
+    a->w.pushed += piece.kind == CERTAIN_TOKEN || piece.kind == CERTAIN_CUT;
     return s ? failed(&a->fault, s, &e)
              : !a->text.failed || fault_no_memory(&a->fault, "the answer");
 }
@@ -321,9 +275,10 @@ static bool next_plain(struct answer_stream *a, struct answer_part *part)
 /* The stop string at the front of what was not passed on */
 static const char *find_stop(const struct answer_stream *a)
 {
+    const struct growing_text *raw = &a->certain.raw;
     for (size_t i = 0; i < a->p.n_stop; i++) {
         size_t n = strlen(a->p.stop[i]);
-        if (n <= a->raw.n && memcmp(a->raw.p, a->p.stop[i], n) == 0)
+        if (n <= raw->n && memcmp(raw->p, a->p.stop[i], n) == 0)
             return a->p.stop[i];
     }
     return NULL;
@@ -342,7 +297,7 @@ static bool give_end(struct answer_stream *a, struct answer_part *part)
     part->kind = PART_DONE;
     part->called = a->n_calls > 0 && !a->cut;
     part->reason = a->event.result.reason;
-    part->stop = part->reason == TERN_STOP_STRING && a->raw.n ? find_stop(a) : NULL;
+    part->stop = part->reason == TERN_STOP_STRING && a->certain.raw.n ? find_stop(a) : NULL;
     part->end = &a->event;
     give_tokens(a, part);
     return true;
