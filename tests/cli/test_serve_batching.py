@@ -413,6 +413,19 @@ class Kept(unittest.TestCase):
                 server.stop()
         print(f"{i + 1} restarts, {found} beginnings found, {refused} files refused")
 
+    def test_an_end_while_it_loads(self):
+        """At any moment: nothing but what is kept is written to the files."""
+        for i in range(20 if SLOW else 30):
+            if i % 2 == 0:
+                for f in self.files():
+                    f.unlink()
+            server = Server("--cache-dir", self.folder, "--cache-ram", 16, wait=False)
+            time.sleep(i // 2 * (0.02 if SLOW else 0.001))
+            self.assertEqual(server.stop(), 0, server.text())
+            self.assertNotRegex(server.text(), "not used|not saved|Sanitizer")
+            for f in self.files():
+                self.assertIn(f.read_bytes()[:4], (b"", b"TERN"), i)
+
     def test_a_folder_must_exist(self):
         server = Server("--cache-dir", self.folder / "none", wait=False)
         self.assertNotEqual(server.process.wait(10), 0)

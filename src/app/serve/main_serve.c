@@ -89,13 +89,14 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
         s = start(&server, &f, e);
     if (!s)
         s = frame_run(f, loaded, e);
-    if (server.scheduler)
-        scheduler_stop(server.scheduler, true);
-    frame_close(f);
-    scheduler_close(server.scheduler);
-    free(name);
+    scheduler_end(server.scheduler); /* first, for its thread wakes the frame */
+    bool closed = frame_close(f);
     if (!s)
         signals_clear(); /* who asked the server to end got what was asked for */
+    if (!closed)
+        _exit(finish_program("serve", s, e));
+    scheduler_close(server.scheduler);
+    free(name);
     return s;
 }
 

@@ -182,7 +182,9 @@ struct frame {
 };
 
 enum tern_status frame_open(struct frame **out, struct server *s, struct tern_error *e);
-void frame_close(struct frame *f);
+/* After scheduler_end. False: a thread still works on a request, and uses all that is open: only _exit is left. NULL
+ * is fine. */
+bool frame_close(struct frame *f);
 /* Wakes the loop, from any thread. */
 void frame_wake(void *frame);
 /* Serves until a signal asks to stop, or the model is lost, and what runs has ended. `loaded` is called

@@ -109,13 +109,12 @@ enum tern_status frame_open(struct frame **out, struct server *server, struct te
     return s ? s : start_listening(f, e);
 }
 
-void frame_close(struct frame *f)
+bool frame_close(struct frame *f)
 {
     if (!f)
-        return;
-    for (struct connection *c = f->connections; c; c = c->next)
-        connections_shut(c);
-    lanes_close(f->lanes); /* all are lost, so this waits for what runs alone */
+        return true;
+    if (!lanes_close(f->lanes, LAST_SECONDS)) /* all are lost, so this waits for what runs alone */
+        return false;
     exchanges_advance(f);
     if (f->daemon) {
         MHD_run(f->daemon); /* ends those that were suspended, which stopping does not allow */
@@ -132,6 +131,7 @@ void frame_close(struct frame *f)
     pthread_mutex_destroy(&f->lock);
     free(f->by_fd);
     free(f);
+    return true;
 }
 
 void frame_wake(void *frame)
@@ -253,5 +253,7 @@ enum tern_status frame_run(struct frame *f, frame_loaded loaded, struct tern_err
         else if (s || signals_caught())
             over = !drain(f, &since);
     }
+    for (struct connection *c = f->connections; c; c = c->next)
+        connections_shut(c);
     return s;
 }

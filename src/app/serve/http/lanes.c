@@ -3,8 +3,10 @@
 
 #include "app/cli/parser.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The long lane yields to the model's threads, which are 5 nicer than that of HTTP: texts go on meanwhile. */
@@ -18,7 +20,7 @@ struct lanes {
         bool runs;
         pthread_cond_t changed;
         /* under the lock */
-        bool closing;
+        bool closing, ended;
         struct lane_task *first; /* by turn */
         size_t n;                /* that wait or are worked on */
         uint64_t passed;         /* bytes done so far for each of those that were there */
@@ -64,7 +66,21 @@ static void *work(void *arg)
         t->run(t->arg);
         note_done(lane, bytes);
     }
+    pthread_mutex_lock(&lane->lanes->lock);
+    lane->ended = true;
+    pthread_cond_signal(&lane->changed);
+    pthread_mutex_unlock(&lane->lanes->lock);
     return NULL;
+}
+
+/* Waits by the steady clock. */
+static void open_condition(pthread_cond_t *c)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &a);
+    pthread_condattr_destroy(&a);
 }
 
 enum tern_status lanes_open(struct lanes **out, struct tern_error *e)
@@ -77,7 +93,7 @@ enum tern_status lanes_open(struct lanes **out, struct tern_error *e)
     for (int i = 0; i < N_LANES; i++) {
         struct one_lane *lane = &l->lane[i];
         lane->lanes = l;
-        pthread_cond_init(&lane->changed, NULL);
+        open_condition(&lane->changed);
         ok = lane->runs = ok && !pthread_create(&lane->thread, NULL, work, lane);
     }
     return ok ? TERN_OK : parser_no_memory(e);
@@ -98,23 +114,36 @@ void lanes_add(struct lanes *l, enum lane to, struct lane_task *t)
     pthread_mutex_unlock(&l->lock);
 }
 
-static void close_lane(struct one_lane *lane)
+/* False: it does not end in time. */
+static bool close_lane(struct one_lane *lane, const struct timespec *end)
 {
     pthread_mutex_lock(&lane->lanes->lock);
     lane->closing = true;
     pthread_cond_signal(&lane->changed);
+    while (lane->runs && !lane->ended)
+        if (pthread_cond_timedwait(&lane->changed, &lane->lanes->lock, end) == ETIMEDOUT)
+            break;
+    bool ended = !lane->runs || lane->ended;
     pthread_mutex_unlock(&lane->lanes->lock);
+    if (!ended)
+        return false;
     if (lane->runs)
         pthread_join(lane->thread, NULL);
     pthread_cond_destroy(&lane->changed);
+    return true;
 }
 
-void lanes_close(struct lanes *l)
+bool lanes_close(struct lanes *l, int seconds)
 {
+    struct timespec end;
     if (!l)
-        return;
+        return true;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += seconds;
     for (int i = 0; i < N_LANES; i++) /* in this order: what is short may turn out to be long */
-        close_lane(&l->lane[i]);
+        if (!close_lane(&l->lane[i], &end))
+            return false;
     pthread_mutex_destroy(&l->lock);
     free(l);
+    return true;
 }

@@ -25,8 +25,9 @@ struct lane_task {
 enum tern_status lanes_open(struct lanes **out, struct tern_error *e);
 /* Has t->run(t->arg) called in that lane; t may go as soon as it is. Any thread. */
 void lanes_add(struct lanes *l, enum lane lane, struct lane_task *t);
-/* Runs what waits, then ends the threads. NULL is fine. */
-void lanes_close(struct lanes *l);
+/* Runs what waits, then ends the threads. False: what is worked on took longer than so many seconds; it goes on, and
+ * all that it uses must stay. NULL is fine. */
+bool lanes_close(struct lanes *l, int seconds);
 
 /* This thread is that of the short lane: what takes long is to be given up with fault_later. */
 bool lanes_is_short(void);

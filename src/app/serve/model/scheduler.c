@@ -99,16 +99,23 @@ struct compiled_store *scheduler_compiled(struct scheduler *s)
     return s->compiled;
 }
 
-void scheduler_close(struct scheduler *s)
+void scheduler_end(struct scheduler *s)
 {
-    if (!s)
+    if (!s || s->has_ended)
         return;
     pthread_mutex_lock(&s->lock);
     s->draining = s->ending = true;
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    if (!s->has_ended)
-        pthread_join(s->thread, NULL);
+    pthread_join(s->thread, NULL);
+    s->has_ended = true;
+}
+
+void scheduler_close(struct scheduler *s)
+{
+    if (!s)
+        return;
+    scheduler_end(s);
     load_close(s);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);

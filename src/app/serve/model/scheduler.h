@@ -22,7 +22,10 @@ enum tern_status scheduler_status(struct scheduler *c, struct tern_error *e);
 /* No new jobs are taken. now: those that run or wait are cancelled, too. */
 void scheduler_stop(struct scheduler *c, bool now);
 size_t scheduler_n_jobs(struct scheduler *c); /* that run or wait */
-/* Ends the thread; closes context and model. NULL is allowed. */
+/* Ends the thread: it wakes nobody from now on, and all jobs are over. What was kept is saved. NULL is allowed,
+ * also below. */
+void scheduler_end(struct scheduler *c);
+/* The same, and closes context and model. */
 void scheduler_close(struct scheduler *c);
 
 struct compiled_store *scheduler_compiled(struct scheduler *c); /* compiled.h */
