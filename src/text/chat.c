@@ -201,16 +201,8 @@ static unsigned when_always(const struct chat_writer *w, unsigned flags)
     return when;
 }
 
-/* The message whose call result i answers */
-static const struct tern_chat_message *caller_of(const struct talk *talk, size_t i)
-{
-    while (!talk->m[i].n_calls)
-        i--;
-    return &talk->m[i];
-}
-
 /* Conditions of the i-th message; `seen`: bits of the kinds before it */
-static unsigned when_message(const struct chat *c, const struct talk *talk, size_t i, unsigned seen)
+static unsigned when_message(const struct chat_writer *w, const struct talk *talk, size_t i, unsigned seen)
 {
     const struct tern_chat_message *m = &talk->m[i];
     unsigned kind = kind_of(m);
@@ -222,9 +214,9 @@ static unsigned when_message(const struct chat *c, const struct talk *talk, size
            (m->n_calls ? CHAT_CALLS : 0u) | (m->n_calls > 1 ? CHAT_MANY_CALLS : 0u) |
            (i && has_role(m - 1, "tool") ? CHAT_AFTER_RESULT : 0u) |
            (i + 1 < talk->n && has_role(m + 1, "tool") ? CHAT_BEFORE_RESULT : 0u) |
-           (kind == CHAT_RESULT && !caller_of(talk, i)->bytes ? CHAT_CALLER_EMPTY : 0u) |
+           (kind == CHAT_RESULT && !w->caller->bytes ? CHAT_CALLER_EMPTY : 0u) |
            (later_user ? 0u : CHAT_CURRENT) | (later_answer ? CHAT_ANSWERED : 0u) |
-           thoughts_when(&c->thoughts, chat_text_of(m), m->bytes);
+           thoughts_when(&w->c->thoughts, chat_text_of(m), m->bytes);
 }
 
 static unsigned when_end(const struct talk *talk)
@@ -234,18 +226,20 @@ static unsigned when_end(const struct talk *talk)
            (has_role(last, "tool") ? CHAT_AFTER_RESULT : 0u) | (last->n_calls ? CHAT_CALLS : 0u);
 }
 
-/* The call that result i answers: the one of its id, or else the first without a result */
-static void find_answered(struct chat_writer *w, const struct talk *talk, size_t i)
+/* The call that result i answers: the one of its id, or else the first without a result. False: no memory. */
+static bool find_answered(struct chat_writer *w, const struct talk *talk, size_t i)
 {
-    size_t k = 0;
-    const struct tern_chat_message *calls = w->caller = caller_of(talk, i);
-    const char *id = talk->m[i].call_id;
-    if (!id)
-        k = (size_t)(&talk->m[i] - calls) - 1;
-    while (id && k < calls->n_calls && !(calls->calls[k].id && strcmp(calls->calls[k].id, id) == 0))
-        k++;
-    w->answered = k < calls->n_calls ? &calls->calls[k] : NULL;
-    w->answered_number = w->first_call - calls->n_calls + k;
+    const struct tern_chat_message *m = &talk->m[i], *from = w->caller;
+    size_t k = (size_t)(m - from) - 1;
+    if (m->call_id) {
+        if (!call_index_make(&w->index, from))
+            return false;
+        const struct tern_call *call = call_index_find(&w->index, m->call_id);
+        k = call ? (size_t)(call - from->calls) : from->n_calls;
+    }
+    w->answered = k < from->n_calls ? &from->calls[k] : NULL;
+    w->answered_number = w->first_call - from->n_calls + k;
+    return true;
 }
 
 static enum tern_status no_rule(const struct chat_writer *w, unsigned when, struct tern_error *e)
@@ -266,14 +260,17 @@ static enum tern_status put_talk(struct chat_writer *w, const struct talk *talk,
     bool ok = true;
     for (size_t i = 0; i <= talk->n && ok; i++) {
         bool at_end = i == talk->n;
-        unsigned when = always | (at_end ? when_end(talk) : when_message(w->c, talk, i, seen));
+        if (!at_end && talk->m[i].n_calls)
+            w->caller = &talk->m[i];
+        unsigned when = always | (at_end ? when_end(talk) : when_message(w, talk, i, seen));
         const struct chat_rule *rule = find_rule(w->c, when);
         if (!rule)
             return no_rule(w, when, w->e);
         w->m = at_end ? NULL : &talk->m[i];
         w->answered = NULL;
-        if ((when & CHAT_KIND) == CHAT_RESULT)
-            find_answered(w, talk, i);
+        if ((when & CHAT_KIND) == CHAT_RESULT && !find_answered(w, talk, i))
+            return error_memory(w->e, "the calls of a message",
+                                w->caller->n_calls * sizeof *w->index.list);
         ok = at_end ? chat_write(w, rule->p, rule->n) : put_message(w, rule, when);
         w->first_call += at_end ? 0 : w->m->n_calls;
         seen |= 1u << (when & CHAT_KIND);
@@ -292,6 +289,7 @@ enum tern_status chat_render(const struct chat *c, const struct tern_chat_messag
     if (!s)
         s = put_talk(&w, &talk, flags);
     tools_close(&tools);
+    call_index_close(&w.index);
     return s;
 }
 

@@ -2,6 +2,7 @@
 #ifndef TEXT_CHAT_WRITE_H
 #define TEXT_CHAT_WRITE_H
 
+#include "text/call_index.h"
 #include "text/chat_section.h"
 #include "text/tools.h"
 
@@ -13,6 +14,7 @@ struct chat_writer {
     /* the message: NULL at the end; its first call's number in the conversation; of a result, the message
      * that called, the call that it answers, or NULL, and that call's number */
     const struct tern_chat_message *m, *caller;
+    struct call_index index; /* of the caller's calls */
     size_t first_call, answered_number;
     const struct tern_call *answered;
     /* the part: its tool, its call, the arguments of that, and the argument or member */

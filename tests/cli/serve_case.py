@@ -151,6 +151,12 @@ class Server:
         with open(f"/proc/{self.pid}/statm") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
+    def seconds(self):
+        """For which the processors have worked for it."""
+        with open(f"/proc/{self.pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self, how=signal.SIGTERM, seconds=60):
         """Ends it; returns the exit code."""
         if self.process.poll() is None:

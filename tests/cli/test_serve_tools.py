@@ -3,9 +3,11 @@
 Constraints make a model of random weights call tools."""
 
 import json
+import random
 import unittest
 
 from openai_case import HI, STOP, WEATHER, Client, deltas, openai
+from serve_case import SLOW
 from serve_models import THINK, THINK_END, thinker
 
 ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
@@ -222,6 +224,64 @@ class Tools(Client):
         self.assertIn("<tool_response>\ndone\n</tool_response>", text)
         text = self.prompt([{"role": "system", "content": "one"}, *HI, {"role": "system", "content": "two"}])
         self.assertTrue(text.startswith("<|im_start|>system\none\n\ntwo<|im_end|>"))
+
+    @staticmethod
+    def matched(said):
+        """What each result of this history belongs to, by the words of dialog.h: (turn, call), or None."""
+        of = {}
+        for by_id in (True, False):
+            for i, m in enumerate(said):
+                if m["role"] != "tool" or i in of or (by_id and "tool_call_id" not in m):
+                    continue
+                for at in range(i - 1, -1, -1):
+                    calls = said[at].get("tool_calls", ())
+                    free = [k for k, c in enumerate(calls) if (at, k) not in of.values() and (not by_id or c["id"] == m["tool_call_id"])]
+                    if free:
+                        of[i] = (at, free[0])
+                    if free or (calls and not by_id):
+                        break
+        return of
+
+    def test_results_find_their_calls(self):
+        """Ids that come again, are missing or unknown: written as the same history with an id for each call."""
+        r, seen = random.Random(3), 0
+        for _ in range(60):
+            said = [{"role": "user", "content": "hi"}]
+            for i in range(r.randrange(1, 16)):
+                kind = r.choice(("user", "call", "tool", "tool", "tool"))
+                ids = [{"tool_call_id": r.choice("abcx")}, {"tool_call_id": r.choice("abcx")}, {}]
+                if kind == "user":
+                    said.append({"role": "user", "content": f"u{i}"})
+                elif kind == "tool":
+                    said.append({"role": "tool", "content": f"r{i}", **r.choice(ids)})
+                else:
+                    calls = [{"id": r.choice("abc"), "function": {"name": f"f{i}_{k}", "arguments": "{}"}} for k in range(r.randrange(1, 5))]
+                    said.append({"role": "assistant", "content": "", "tool_calls": calls})
+            of, plain = self.matched(said), []
+            for i, m in enumerate(said):
+                if m["role"] == "tool" and i not in of:
+                    plain.append({"role": "user", "content": m["content"]})
+                if m["role"] != "tool":
+                    plain.append({**m, "tool_calls": [{**c, "id": f"{i}_{k}"} for k, c in enumerate(m.get("tool_calls", ()))]})
+                for j in (j for j in range(len(said)) if of.get(j, (0,))[0] == i and "tool_calls" in m):
+                    plain.append({**said[j], "tool_call_id": f"{i}_{of[j][1]}"})
+            seen += len(of)
+            self.assertEqual(self.prompt(said), self.prompt(plain), said)
+        self.assertGreater(seen, 100)
+
+    def test_much_history_takes_time_in_proportion(self):
+        def seconds(n, name):
+            calls = [{"type": "tool_use", "id": f"c{i}", "name": "f", "input": {}} for i in range(n)]
+            results = [{"type": "tool_result", "tool_use_id": name % i if "%" in name else name, "content": "r"} for i in range(n)]
+            said = [HI[0], {"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+            before = self.server.seconds()
+            self.assertEqual(self.post("/v1/messages", {"max_tokens": 1, "messages": said}, timeout=300)[0], 400)  # too long
+            return self.server.seconds() - before
+
+        n = 500 if SLOW else 3000
+        for name in ("c%d", "unknown")[SLOW:]:
+            few, many = seconds(n, name), seconds(4 * n, name)
+            self.assertLess(many, 8 * few + 0.2, name)
 
     # ---- thoughts
 

@@ -144,18 +144,27 @@ static char *make_arguments(struct dialog *d, const char *text, size_t n)
     return out;
 }
 
+static bool make_call_room(struct speech *t)
+{
+    if (t->n_calls < t->calls_room)
+        return true;
+    size_t room = 2 * t->calls_room + 4;
+    struct speech_call *more = realloc(t->calls, room * sizeof *more);
+    if (more)
+        t->calls = more, t->calls_room = room;
+    return more;
+}
+
 void dialog_call(struct dialog *d, const char *id, const char *name, const char *arguments,
                  size_t n)
 {
     struct speech *t = d->n ? &d->said[d->n - 1] : NULL;
     if (!t || t->role != SPEECH_ASSISTANT)
         t = add(d, SPEECH_ASSISTANT, "", 0);
-    struct speech_call *more = t ? realloc(t->calls, (t->n_calls + 1) * sizeof *more) : NULL;
-    if (!more) {
+    if (!t || !make_call_room(t)) {
         d->failed = true;
         return;
     }
-    t->calls = more;
     t->calls[t->n_calls++] = (struct speech_call){.id = copy(d, id),
                                                   .name = make_name(d, name),
                                                   .arguments = make_arguments(d, arguments, n),

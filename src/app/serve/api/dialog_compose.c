@@ -30,15 +30,17 @@ json_t *dialog_json_text(const char *text, size_t n)
 /* Memory that lives as long as what is composed. */
 static void *take(struct composed *c, size_t bytes)
 {
-    void *p = calloc(1, bytes ? bytes : 1);
-    void **more = p ? realloc(c->memory, (c->n_memory + 1) * sizeof *more) : NULL;
-    if (!more) {
-        free(p);
-        c->failed = true;
-        return NULL;
+    if (c->n_memory == c->memory_room) {
+        size_t room = 2 * c->memory_room + 16;
+        void **more = realloc(c->memory, room * sizeof *more);
+        if (more)
+            c->memory = more, c->memory_room = room;
     }
-    c->memory = more;
-    return c->memory[c->n_memory++] = p;
+    void *p = c->n_memory < c->memory_room ? calloc(1, bytes ? bytes : 1) : NULL;
+    if (p)
+        c->memory[c->n_memory++] = p;
+    c->failed |= !p;
+    return p;
 }
 
 void compose_close(struct composed *c)
@@ -109,47 +111,100 @@ void dialog_put_answer(struct growing_text *out, const struct tern_chat_info *in
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-static bool same_id(const char *a, const char *b)
+/* A call or a result with an id */
+struct mention {
+    const char *id;
+    size_t speech, call; /* call: SIZE_MAX for a result */
+};
+
+/* By id, then as they were said; but of the calls of a turn the last comes first. */
+static int by_id(const void *a, const void *b)
 {
-    return a && b && strcmp(a, b) == 0;
+    const struct mention *x = a, *y = b;
+    int order = strcmp(x->id, y->id);
+    if (order)
+        return order;
+    if (x->speech != y->speech)
+        return x->speech < y->speech ? -1 : 1;
+    return x->call > y->call ? -1 : x->call < y->call;
 }
 
-/* The call of turn t that a result with this id answers, and no other result does; or n_calls. NULL: the
- * first. */
-static size_t find_call(const struct speech *t, const char *id)
+/* All in that order, malloced; NULL: no memory. */
+static struct mention *list_mentions(const struct dialog *d, size_t *n)
 {
-    size_t k = 0;
-    while (k < t->n_calls && (t->calls[k].answered || (id && !same_id(t->calls[k].id, id))))
-        k++;
-    return k;
+    struct mention *list = malloc((d->n + d->n_calls + 1) * sizeof *list);
+    *n = 0;
+    for (size_t i = 0; list && i < d->n; i++) {
+        const struct speech *t = &d->said[i];
+        for (size_t k = 0; k < t->n_calls; k++)
+            if (t->calls[k].id)
+                list[(*n)++] = (struct mention){t->calls[k].id, i, k};
+        if (t->role == SPEECH_RESULT && t->id)
+            list[(*n)++] = (struct mention){t->id, i, SIZE_MAX};
+    }
+    if (list)
+        qsort(list, *n, sizeof *list, by_id);
+    return list;
 }
 
-/* Gives result r to a call: the nearest before it with its id; or else one of the last calls before it. */
-static void match_result(struct dialog *d, size_t r, bool by_id)
+static void give(struct dialog *d, size_t result, size_t speech, size_t call)
 {
-    struct speech *t = &d->said[r];
-    for (size_t at = r; at-- > 0 && t->call_speech == SIZE_MAX;) {
-        struct speech *calls = &d->said[at];
-        size_t k = find_call(calls, by_id ? t->id : NULL);
-        if (k < calls->n_calls)
-            t->call_speech = at, t->call = k, calls->calls[k].answered = true;
-        else if (!by_id && calls->n_calls)
-            return;
+    d->said[result].call_speech = speech, d->said[result].call = call;
+    d->said[speech].calls[call].answered = true;
+}
+
+/* Gives each result to the nearest call before it that has its id and no other result. The calls of an id
+ * that still wait are a stack, where its part of the list begins. */
+static bool match_ids(struct dialog *d)
+{
+    size_t n, bottom = 0, top = 0;
+    struct mention *list = list_mentions(d, &n);
+    for (size_t i = 0; list && i < n; i++) {
+        if (i && strcmp(list[i].id, list[i - 1].id) != 0)
+            bottom = top = i;
+        if (list[i].call != SIZE_MAX)
+            list[top++] = list[i];
+        else if (top > bottom)
+            top--, give(d, list[i].speech, list[top].speech, list[top].call);
+    }
+    free(list);
+    return list;
+}
+
+/* Gives each other result to the first call without one, of the last calls before it. */
+static void match_others(struct dialog *d)
+{
+    size_t last = SIZE_MAX, k = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        const struct speech *t = &d->said[i];
+        if (t->n_calls)
+            last = i, k = 0;
+        if (t->role != SPEECH_RESULT || t->call_speech != SIZE_MAX || last == SIZE_MAX)
+            continue;
+        while (k < d->said[last].n_calls && d->said[last].calls[k].answered)
+            k++;
+        if (k < d->said[last].n_calls)
+            give(d, i, last, k);
     }
 }
 
-static void match_results(struct dialog *d)
+static bool match_results(struct dialog *d)
 {
     for (size_t i = 0; i < d->n; i++) {
-        d->said[i].call_speech = SIZE_MAX;
-        for (size_t k = 0; k < d->said[i].n_calls; k++)
-            d->said[i].calls[k].answered = false;
+        struct speech *t = &d->said[i];
+        t->call_speech = t->first_result = SIZE_MAX;
+        for (size_t k = 0; k < t->n_calls; k++)
+            t->calls[k].answered = false;
     }
-    for (int by_id = 1; by_id >= 0; by_id--)
-        for (size_t i = 0; i < d->n; i++)
-            if (d->said[i].role == SPEECH_RESULT && d->said[i].call_speech == SIZE_MAX &&
-                (d->said[i].id || !by_id))
-                match_result(d, i, by_id);
+    if (!match_ids(d))
+        return false;
+    match_others(d);
+    for (size_t i = d->n; i-- > 0;)
+        if (d->said[i].call_speech != SIZE_MAX) {
+            struct speech *t = &d->said[d->said[i].call_speech];
+            d->said[i].next_result = t->first_result, t->first_result = i;
+        }
+    return true;
 }
 
 /* Ids as the core takes them */
@@ -203,11 +258,10 @@ static void add_results(const struct dialog *d, struct composed *c, size_t at)
     bool *answered = take(c, n * sizeof *answered);
     if (!answered)
         return;
-    for (size_t i = at + 1; i < d->n; i++)
-        if (d->said[i].role == SPEECH_RESULT && d->said[i].call_speech == at) {
-            answered[d->said[i].call] = true;
-            add_result(c, &calls[d->said[i].call], &d->said[i]);
-        }
+    for (size_t i = d->said[at].first_result; i != SIZE_MAX; i = d->said[i].next_result) {
+        answered[d->said[i].call] = true;
+        add_result(c, &calls[d->said[i].call], &d->said[i]);
+    }
     for (size_t i = 0; i < n; i++)
         if (!answered[i])
             add_result(c, &calls[i], NULL);
@@ -290,7 +344,8 @@ static void finish(struct composed *c)
 bool compose(struct dialog *d, const struct tern_chat_info *info, unsigned form, struct composed *c)
 {
     size_t n = d->n - (form & COMPOSE_PREFILL ? 1 : 0);
-    match_results(d);
+    if (!match_results(d))
+        return false;
     if (d->tools && info->takes_tools && push(c, "tools"))
         growing_text_add(&c->texts[c->n - 1], d->tools, strlen(d->tools));
     if (d->has_system && !(form & COMPOSE_NO_SYSTEM))

@@ -18,11 +18,13 @@ struct speech_call {
 struct speech { /* as it was said; all is owned */
     enum speech_role role;
     struct growing_text text, thought;
-    struct speech_call *calls; /* [n_calls] of an assistant */
-    size_t n_calls;
+    struct speech_call *calls; /* [n_calls] of [calls_room], of an assistant */
+    size_t n_calls, calls_room;
     char *id, *name; /* of a result; perhaps NULL */
     /* while composing: of a result, place of its call's turn, or SIZE_MAX; and the call there */
     size_t call_speech, call;
+    /* and the results of a turn's calls, a list by place in their order; SIZE_MAX: its end */
+    size_t first_result, next_result;
 };
 
 struct dialog {
@@ -56,8 +58,8 @@ struct composed {
     struct tern_chat_message *list; /* [n]; texts, calls and ids are in `memory` or the dialog's */
     size_t n, room;
     struct growing_text *texts; /* [n] one for each message */
-    void **memory;              /* [n_memory] */
-    size_t n_memory;
+    void **memory;              /* [n_memory] of [memory_room] */
+    size_t n_memory, memory_room;
     size_t bytes; /* of all texts */
     bool failed;
 };
