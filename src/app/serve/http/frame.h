@@ -132,6 +132,14 @@ void exchange_worked(struct exchange *x);  /* from a thread of the lanes: the wo
 void exchange_ping(struct exchange *x);  /* says something that the client skips */
 void exchange_lose(struct exchange *x);  /* the client is gone */
 void exchange_free(struct exchange *x);
+
+/* ---- the answer: exchange_answer.c --------------------------------------------------------- */
+
+/* The connection waits, so that MHD leaves it alone; it goes on, if it waited. */
+void exchange_suspend(struct exchange *x);
+void exchange_resume(struct exchange *x);
+void exchange_give_up(struct exchange *x); /* nothing more is sent; `closed` follows when MHD sees it */
+enum MHD_Result exchange_queue(struct exchange *x); /* its status is known: MHD sends it */
 bool exchange_pending(const struct exchange *x); /* bytes of an answer wait for MHD */
 double exchange_held(const struct exchange *x);   /* seconds that its handler has waited for the client */
 
