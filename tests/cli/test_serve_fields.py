@@ -199,6 +199,16 @@ class Fields(Client):
         status, headers, _ = self.post("/v1/chat/completions", {"messages": HI, "max_tokens": 1, "a\r\nx: y": 1})
         self.assertEqual((status, headers["x-tern-ignored"]), (200, "a??x??y"))
 
+    def test_tools_without_a_form_in_all_apis(self):
+        function = STOP["function"]
+        for path, body, tool in (
+            ("chat/completions", {"messages": HI}, STOP), ("responses", {"input": "Hi"}, {"type": "function", **function}),
+            ("messages", {"messages": HI}, {"name": "stop", "input_schema": function["parameters"]}),
+        ):  # fmt: skip
+            status, headers, _ = self.post("/v1/" + path, {**body, "max_tokens": 1, "max_output_tokens": 1, "tools": [tool]})
+            self.assertEqual(status, 200)
+            self.assertIn("tools", headers["x-tern-ignored"].split(", "), path)
+
     def test_tools_without_a_form(self):
         """chatml writes no calls: tools are left out and named; a call that must come is refused."""
         raw = self.client.chat.completions.with_raw_response.create(model="x", messages=HI, max_tokens=2, tools=[STOP])

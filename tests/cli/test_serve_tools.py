@@ -154,13 +154,37 @@ class Tools(Client):
         raw = self.client.chat.completions.with_raw_response.create(model="x", messages=HI, tools=[STOP], functions=[STOP["function"]], max_tokens=1)
         self.assertEqual(raw.headers["x-tern-ignored"], "functions")
 
+    def test_faults_of_tools_name_their_field(self):
+        """One rule for all APIs: the same tools are refused, each in the names of its API."""
+        forms = (
+            ("chat/completions", lambda n, p: {"type": "function", "function": {"name": n, "parameters": p}}, "function.", "parameters", {"tool_choice": "required"}),
+            ("responses", lambda n, p: {"type": "function", "name": n, "parameters": p}, "", "parameters", {"tool_choice": "required"}),
+            ("messages", lambda n, p: {"name": n, "input_schema": p}, "", "input_schema", {"tool_choice": {"type": "any"}}),
+        )
+        fine = ("f", {})
+        for path, form, inner, schema, must in forms:
+            body = {"messages": HI} if path != "responses" else {"input": "Hi"}
+            for bad, field, more in (
+                (("a b", {}), "name", {}), (("", {}), "name", {}), (("x" * 65, {}), "name", {}), (fine, "name", {}), (("g", "x"), schema, {}),
+                (("g", {"type": "string"}), schema, must), (("g", {"properties": {"a": {"type": "strange"}}}), schema, must),
+            ):  # fmt: skip
+                with self.subTest(path, bad=bad):
+                    tools = [form(*fine), form(*bad)]
+                    status, _, answer = self.post("/v1/" + path, {**body, "max_tokens": 1, "tools": tools, **more})
+                    error = answer["error"]
+                    self.assertEqual(status, 400, answer)
+                    if path == "messages":  # its errors have no such field
+                        self.assertIn("tool g: " if more else "tools[1]." + field, error["message"])
+                    else:
+                        self.assertEqual(error["param"], f"tools[1].{inner}{field}")
+
     def test_other_tools_are_skipped(self):
         raw = self.client.chat.completions.with_raw_response.create(
             model="x", messages=HI, tools=[{"type": "web_search"}, STOP, {"type": "custom", "custom": {"name": "y"}}], tool_choice="required",
             max_tokens=600, seed=4, extra_body=self.NO_THOUGHT,
         )  # fmt: skip
         self.assertEqual({c.function.name for c in raw.parse().choices[0].message.tool_calls}, {"stop"})
-        self.assertEqual(raw.headers["x-tern-ignored"], "tools[0], tools[2]")
+        self.assertEqual(raw.headers["x-tern-ignored"], "tools[0] (web_search), tools[2] (custom)")
 
     def test_tool_refusals(self):
         nameless = {"type": "function", "function": {}}

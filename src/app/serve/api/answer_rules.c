@@ -1,6 +1,7 @@
 /* What an answer must be: see answer_rules.h. */
 #include "app/serve/api/answer_rules.h"
 
+#include "app/serve/api/tool_list.h"
 #include "app/serve/server.h"
 #include "tern.h"
 
@@ -59,6 +60,7 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
     }
     if (is_forced(r) || fault_is_later(&first) || fault_is_later(&second)) {
         *f = fault_is_later(&second) ? second : first;
+        tool_list_blame(r->tool_places, f);
         return false;
     }
     size_t n = strlen(ignored);

@@ -3,6 +3,7 @@
 #ifndef SERVE_ANSWER_RULES_H
 #define SERVE_ANSWER_RULES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,6 +24,7 @@ enum answer_format {
 struct answer_rules {  /* zeroed: a free text without calls */
     const char *tools; /* [n_tools] dialog_tools_text of the tools that may be called, or NULL */
     size_t n_tools;
+    const json_t *tool_places; /* for faults: tool_list_blame */
     const char *tool_choice; /* NULL or "auto", "none", "required", or a function's name */
     bool parallel;           /* several calls in an answer */
     enum answer_format format;

@@ -7,92 +7,66 @@
 
 /* ---- tools ---------------------------------------------------------------------------------- */
 
-static bool is_name(const char *p)
+/* Appends a function, in `tool` as templates take it, which is stolen. */
+static bool add_function(struct turn *t, struct fields *function, json_t *tool)
 {
-    size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
-    return n && n <= 64 && !p[n];
-}
-
-static const char *name_of(const json_t *tool)
-{
-    return json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
-}
-
-static json_t *find_tool(json_t *tools, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(tools); i++)
-        if (!strcmp(name_of(json_array_get(tools, i)), name))
-            return json_array_get(tools, i);
-    return NULL;
-}
-
-static bool check_function(struct fields *function, json_t *tools, const char *name)
-{
-    json_t *parameters = NULL;
-    const char *description = NULL;
+    const char *name = NULL, *description = NULL;
     size_t n;
-    if (!name)
-        return fields_fault(function, "name", "missing_required_parameter", "is required");
-    if (!is_name(name))
-        return fields_fault(function, "name", "invalid_value",
-                            "must be 1 to 64 letters, digits and _ . -; it is '%.80s'", name);
-    if (find_tool(tools, name))
-        return fields_fault(function, "name", "invalid_value", "is '%s', as of an earlier tool",
-                            name);
-    return fields_text(function, "description", &description, &n) &&
-           fields_object(function, "parameters", &parameters);
+    if (!tool_list_name(function, &name) ||
+        !fields_text(function, "description", &description, &n)) {
+        json_decref(tool);
+        return false;
+    }
+    return tool_list_add(&t->tools, function, name, "parameters", tool);
 }
 
-/* Appends a tool to `tools`, or leaves it out. */
-static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i, json_t *tools)
+/* Appends a tool, or leaves it out. */
+static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i)
 {
     struct fields tool, function;
-    const char *type = "function", *name = NULL;
+    const char *type = "function";
     char place[32];
     bool present;
     snprintf(place, sizeof place, "tools[%zu]", i);
     if (!fields_open(&tool, value, place, f->fault) || !fields_text(&tool, "type", &type, NULL))
         return false;
     if (strcmp(type, "function") != 0) {
-        turn_ignore(t, "%s", place);
+        turn_ignore(t, "%s (%.40s)", place, type);
         return true;
     }
     if (!fields_need(&tool, "function") || !fields_inside(&tool, "function", &function, &present) ||
-        !fields_text(&function, "name", &name, NULL) || !check_function(&function, tools, name))
+        !add_function(t, &function, json_incref(value)))
         return false;
     fields_ignore(&function, "strict");
     turn_unknown(t, &function);
     turn_unknown(t, &tool);
-    return !json_array_append(tools, value) || fault_no_memory(f->fault, "the tools");
+    return true;
 }
 
-static bool read_tools(struct turn *t, struct fields *f, size_t max, json_t *tools)
+static bool read_tools(struct turn *t, struct fields *f, size_t max)
 {
     json_t *v = NULL;
     bool ok = fields_array(f, "tools", max, &v);
     for (size_t i = 0; i < json_array_size(v) && ok; i++)
-        ok = read_tool(t, f, json_array_get(v, i), i, tools);
+        ok = read_tool(t, f, json_array_get(v, i), i);
     return ok;
 }
 
 /* `functions` of OpenAI's older API: tools without the word */
-static bool read_functions(struct turn *t, struct fields *f, size_t max, json_t *tools)
+static bool read_functions(struct turn *t, struct fields *f, size_t max)
 {
     json_t *v = NULL;
     bool ok = fields_array(f, "functions", max, &v);
     for (size_t i = 0; i < json_array_size(v) && ok; i++) {
         json_t *one = json_array_get(v, i);
         struct fields function;
-        const char *name = NULL;
         char place[32];
         snprintf(place, sizeof place, "functions[%zu]", i);
-        if (!fields_open(&function, one, place, f->fault) ||
-            !fields_text(&function, "name", &name, NULL) || !check_function(&function, tools, name))
-            return false;
-        turn_unknown(t, &function);
-        ok = !json_array_append_new(tools,
-                                    json_pack("{s:s, s:O}", "type", "function", "function", one)) ||
-             fault_no_memory(f->fault, "the tools");
+        ok = fields_open(&function, one, place, f->fault) &&
+             add_function(t, &function,
+                          json_pack("{s:s, s:O}", "type", "function", "function", one));
+        if (ok)
+            turn_unknown(t, &function);
     }
     return ok;
 }
@@ -106,7 +80,7 @@ static bool choose(struct turn *t, struct fields *f, const char *choice)
     return t->choice || fault_no_memory(f->fault, "the tools");
 }
 
-static bool choose_function(struct turn *t, struct fields *f, struct fields *choice, json_t *tools)
+static bool choose_function(struct turn *t, struct fields *f, struct fields *choice)
 {
     struct fields function;
     const char *name = NULL;
@@ -118,7 +92,7 @@ static bool choose_function(struct turn *t, struct fields *f, struct fields *cho
     if (!name)
         return fields_fault(present ? &function : choice, "name", "missing_required_parameter",
                             "is required");
-    if (!find_tool(tools, name))
+    if (!tool_list_find(&t->tools, name))
         return fields_fault(f, "tool_choice", "invalid_value", "names '%.80s', which is no tool",
                             name);
     return choose(t, f, name);
@@ -126,7 +100,7 @@ static bool choose_function(struct turn *t, struct fields *f, struct fields *cho
 
 /* {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": ...}}]}}, or mode
  * and tools beside the type, as /v1/responses has them */
-static bool choose_some(struct turn *t, struct fields *f, struct fields *choice, json_t *tools)
+static bool choose_some(struct turn *t, struct fields *f, struct fields *choice)
 {
     struct fields inner, *some = fields_has(choice, "tools") ? choice : &inner;
     json_t *list = NULL;
@@ -144,8 +118,9 @@ static bool choose_some(struct turn *t, struct fields *f, struct fields *choice,
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(item, "name"));
-        name = name ? name : name_of(item);
-        json_t *tool = name ? find_tool(tools, name) : NULL;
+        name = name ? name
+                    : json_string_value(json_object_get(json_object_get(item, "function"), "name"));
+        json_t *tool = name ? tool_list_find(&t->tools, name) : NULL;
         if (!tool)
             return fields_fault(f, "tool_choice", "invalid_value",
                                 "allows '%.80s', which is no tool", name ? name : "");
@@ -155,7 +130,7 @@ static bool choose_some(struct turn *t, struct fields *f, struct fields *choice,
     return choose(t, f, !json_array_size(list) ? "none" : mode ? "required" : "auto");
 }
 
-static bool read_choice(struct turn *t, struct fields *f, json_t *tools)
+static bool read_choice(struct turn *t, struct fields *f)
 {
     json_t *v = fields_any(f, "tool_choice");
     struct fields choice;
@@ -169,14 +144,14 @@ static bool read_choice(struct turn *t, struct fields *f, json_t *tools)
         return fields_fault(f, "tool_choice", "invalid_type", "must be a string or an object");
     if (!fields_inside(f, "tool_choice", &choice, &present) ||
         !fields_choice(&choice, "type", "function|allowed_tools", &type) ||
-        !(type ? choose_some(t, f, &choice, tools) : choose_function(t, f, &choice, tools)))
+        !(type ? choose_some(t, f, &choice) : choose_function(t, f, &choice)))
         return false;
     turn_unknown(t, &choice);
     return true;
 }
 
 /* function_call: "auto", "none" or {"name": ...} */
-static bool read_function_call(struct turn *t, struct fields *f, json_t *tools)
+static bool read_function_call(struct turn *t, struct fields *f)
 {
     json_t *v = fields_any(f, "function_call");
     const char *name = NULL;
@@ -189,37 +164,28 @@ static bool read_function_call(struct turn *t, struct fields *f, json_t *tools)
     if (!fields_inside(f, "function_call", &choice, &present) || !fields_need(&choice, "name") ||
         !fields_text(&choice, "name", &name, NULL))
         return false;
-    if (!find_tool(tools, name))
+    if (!tool_list_find(&t->tools, name))
         return fields_fault(f, "function_call", "invalid_value",
                             "names '%.80s', which is no function", name);
     return choose(t, f, name);
 }
 
 /* Tools, or functions, of which an answer calls one at most */
-static bool read_all(struct turn *t, struct fields *f, size_t max, json_t *tools, bool old)
+static bool read_all(struct turn *t, struct fields *f, size_t max, bool old)
 {
     t->rules.parallel = !old;
     t->rules.choice_field = old ? "function_call" : "tool_choice";
-    return old ? read_functions(t, f, max, tools) && read_function_call(t, f, tools)
-               : read_tools(t, f, max, tools) && read_choice(t, f, tools) &&
+    return old ? read_functions(t, f, max) && read_function_call(t, f)
+               : read_tools(t, f, max) && read_choice(t, f) &&
                      fields_bool(f, "parallel_tool_calls", &t->rules.parallel);
 }
 
 bool chat_tools_read(struct turn *t, const struct server *s, struct fields *f, size_t max,
                      bool *functions)
 {
-    struct tern_chat_info info;
-    json_t *tools = json_array();
-    if (!tools)
-        return fault_no_memory(f->fault, "the tools");
     *functions = !fields_has(f, "tools") && fields_has(f, "functions");
-    bool ok = read_all(t, f, max, tools, *functions);
-    if (ok && json_array_size(tools)) {
-        tern_chat_info(s->model, &info);
-        if (!info.takes_tools)
-            turn_ignore(t, *functions ? "functions" : "tools");
-        dialog_tools(t->dialog, tools);
-    }
-    json_decref(tools);
-    return ok;
+    if (!tool_list_open(&t->tools, f->fault) || !read_all(t, f, max, *functions))
+        return false;
+    tool_list_give(t, s, *functions ? "functions" : "tools");
+    return true;
 }

@@ -228,6 +228,14 @@ void fields_ignore(struct fields *f, const char *names)
     note(f, names);
 }
 
+void fields_unasked(struct fields *f, const char *name)
+{
+    const json_t *v = json_object_get(f->object, name);
+    bool empty = json_is_array(v) ? !json_array_size(v) : json_is_object(v) && !json_object_size(v);
+    if (json_is_false(v) || empty)
+        note(f, name);
+}
+
 static bool was_read(const struct fields *f, const char *name)
 {
     bool found = false;
@@ -252,7 +260,7 @@ void fields_unknown(const struct fields *f, char *text)
     {
         char path[160];
         size_t n = strlen(text);
-        if (was_read(f, name))
+        if (json_is_null(v) || was_read(f, name))
             continue;
         put_path(path, sizeof path, f->place, name);
         clean(path);

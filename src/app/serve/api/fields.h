@@ -59,6 +59,8 @@ json_t *fields_any(struct fields *f, const char *name); /* NULL: absent */
 
 /* Known fields without effect here, with spaces between. */
 void fields_ignore(struct fields *f, const char *names);
+/* A known field that asks for nothing where it is false or empty; else it counts as not read. */
+void fields_unasked(struct fields *f, const char *name);
 /* Appends the fields that were not read to text[FIELDS_TEXT_MAX], a C string: "a, messages[3].b". Only
  * letters, digits and _ . - [ ] are kept of a name; what does not fit is left out. */
 void fields_unknown(const struct fields *f, char *text);

@@ -8,27 +8,27 @@
 
 struct messages_tools {
     struct turn *turn;
-    json_t *written; /* array, as chat templates take them */
-    json_t *names;   /* object: of each tool whether it was written */
+    json_t *names; /* object: of each tool whether it was written */
 };
 
 /* A tool with a schema, in OpenAI's form */
 static bool add_function(struct messages_tools *t, struct fields *f)
 {
     const char *name = NULL, *description = NULL;
-    json_t *schema = NULL;
-    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
-        !fields_text(f, "description", &description, NULL) || !fields_need(f, "input_schema") ||
-        !fields_object(f, "input_schema", &schema))
+    if (!tool_list_name(f, &name) || !fields_text(f, "description", &description, NULL) ||
+        !fields_need(f, "input_schema"))
         return false;
-    fields_ignore(f, "type cache_control strict defer_loading allowed_callers input_examples "
-                     "eager_input_streaming");
-    turn_unknown(t->turn, f);
     json_t *function = json_pack("{s:s, s:s*, s:O}", "name", name, "description", description,
-                                 "parameters", schema);
+                                 "parameters", fields_any(f, "input_schema"));
     json_object_set_new(t->names, name, json_true());
-    return !json_array_append_new(
-        t->written, json_pack("{s:s, s:o}", "type", "function", "function", function));
+    bool ok = tool_list_add(&t->turn->tools, f, name, "input_schema",
+                            json_pack("{s:s, s:o}", "type", "function", "function", function));
+    fields_ignore(f, "type cache_control strict");
+    fields_unasked(f, "defer_loading");
+    fields_unasked(f, "eager_input_streaming");
+    fields_unasked(f, "input_examples");
+    turn_unknown(t->turn, f);
+    return ok;
 }
 
 static bool add_tool(struct messages_tools *t, json_t *tool, size_t i, struct fault *fault)
@@ -98,11 +98,10 @@ static bool read_all(struct messages_tools *t, const struct server *s, struct fi
 
 bool messages_tools_read(struct turn *turn, const struct server *s, struct fields *f)
 {
-    struct messages_tools t = {.turn = turn, .written = json_array(), .names = json_object()};
-    bool ok = t.written && t.names && read_all(&t, s, f);
-    if (ok && json_array_size(t.written))
-        dialog_tools(turn->dialog, t.written);
-    json_decref(t.written);
+    struct messages_tools t = {.turn = turn, .names = json_object()};
+    bool ok = tool_list_open(&turn->tools, f->fault) && t.names && read_all(&t, s, f);
+    if (ok)
+        tool_list_give(turn, s, "tools");
     json_decref(t.names);
     return ok;
 }

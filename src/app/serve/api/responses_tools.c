@@ -9,7 +9,6 @@
 struct responses_tools {
     struct turn *turn;
     json_t *echo;    /* array, as the response repeats them */
-    json_t *written; /* array, as chat templates take them */
     json_t *special; /* object: how calls of some look in the response, by their names */
     size_t max;      /* tools */
     json_t *choice;  /* tool_choice as the response repeats it; a new reference */
@@ -20,30 +19,17 @@ static json_t *or_null(json_t *value)
     return value ? json_incref(value) : json_null();
 }
 
-/* The tool of this name as chat templates take it; NULL: there is none. */
-static json_t *find_written(const struct responses_tools *t, const char *name)
-{
-    size_t i;
-    json_t *tool;
-    json_array_foreach(t->written, i, tool)
-    {
-        json_t *own = json_object_get(json_object_get(tool, "function"), "name");
-        if (!strcmp(json_string_value(own), name))
-            return tool;
-    }
-    return NULL;
-}
-
 /* A function for the template; special, stolen: what its calls look like in the response; NULL: as those of
  * any function. */
-static bool write_function(struct responses_tools *t, const char *name, const char *description,
-                           json_t *parameters, json_t *special)
+static bool write_function(struct responses_tools *t, struct fields *f, const char *name,
+                           const char *description, json_t *parameters, json_t *special)
 {
     json_t *function = json_pack("{s:s, s:s*, s:O*}", "name", name, "description", description,
                                  "parameters", parameters);
     json_t *written = json_pack("{s:s, s:o}", "type", "function", "function", function);
-    return !json_array_append_new(t->written, written) &&
-           (!special || !json_object_set_new(t->special, name, special));
+    if (special)
+        json_object_set_new(t->special, name, special);
+    return tool_list_add(&t->turn->tools, f, name, "parameters", written);
 }
 
 /* {"type": "function", "name", "description", "parameters", "strict"}; space: its namespace, or NULL */
@@ -52,18 +38,18 @@ static bool read_function(struct responses_tools *t, struct fields *f, const cha
     const char *name = NULL, *description = NULL;
     json_t *parameters = NULL;
     bool strict = false;
-    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
-        !fields_text(f, "description", &description, NULL) ||
+    if (!tool_list_name(f, &name) || !fields_text(f, "description", &description, NULL) ||
         !fields_object(f, "parameters", &parameters) || !fields_bool(f, "strict", &strict))
         return false;
-    fields_ignore(f, "type defer_loading allowed_callers output_schema");
+    fields_ignore(f, "type");
+    fields_unasked(f, "defer_loading");
     turn_unknown(t->turn, f);
-    if (space && find_written(t, name)) {
+    if (space && tool_list_find(&t->turn->tools, name)) {
         turn_ignore(t->turn, "%s (a second %.40s)", f->place, name);
         return true;
     }
     json_t *special = space ? json_pack("{s:s}", "namespace", space) : NULL;
-    return write_function(t, name, description, parameters, special);
+    return write_function(t, f, name, description, parameters, special);
 }
 
 /* A tool of free text: for the template a function with one argument, the text. A grammar of it is not
@@ -73,20 +59,19 @@ static bool read_custom(struct responses_tools *t, struct fields *f)
     const char *name = NULL, *description = NULL, *type = "text";
     struct fields format;
     bool present;
-    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
-        !fields_text(f, "description", &description, NULL) ||
+    if (!tool_list_name(f, &name) || !fields_text(f, "description", &description, NULL) ||
         !fields_inside(f, "format", &format, &present) ||
         !fields_text(&format, "type", &type, NULL))
         return false;
-    fields_ignore(f, "type defer_loading allowed_callers");
+    fields_ignore(f, "type");
+    fields_unasked(f, "defer_loading");
     turn_unknown(t->turn, f);
     if (strcmp(type, "text"))
         turn_ignore(t->turn, "%s.format", f->place);
     json_t *parameters =
         json_pack("{s:s, s:{s:{s:s}}, s:[s], s:b}", "type", "object", "properties", "input", "type",
                   "string", "required", "input", "additionalProperties", 0);
-    bool ok = parameters &&
-              write_function(t, name, description, parameters, json_pack("{s:b}", "custom", 1));
+    bool ok = write_function(t, f, name, description, parameters, json_pack("{s:b}", "custom", 1));
     json_decref(parameters);
     return ok;
 }
@@ -140,7 +125,7 @@ static bool read_space(struct responses_tools *t, struct fields *f)
     {
         char place[128];
         (void)snprintf(place, sizeof place, "%s.tools[%zu]", f->place, i);
-        if (json_array_size(t->written) == t->max)
+        if (json_array_size(t->turn->tools.written) == t->max)
             return fields_fault(f, "tools", "limit_exceeded",
                                 "and the tools before are more than %zu", t->max);
         if (!read_tool(t, tool, place, name, f->fault))
@@ -155,7 +140,7 @@ static bool choose_function(struct responses_tools *t, struct fields *in)
     const char *name = NULL;
     if (!fields_need(in, "name") || !fields_text(in, "name", &name, NULL))
         return false;
-    if (!find_written(t, name))
+    if (!tool_list_find(&t->turn->tools, name))
         return fields_fault(in, "name", NULL, "is %.60s, which is no function of tools", name);
     t->turn->choice = strdup(name);
     t->turn->rules.tool_choice = t->turn->choice;
@@ -170,13 +155,13 @@ static bool choose_allowed(struct responses_tools *t, struct fields *in)
     json_t *list = NULL, *entry;
     size_t mode = 0, i;
     if (!fields_choice(in, "mode", "auto|required", &mode) || !fields_need(in, "tools") ||
-        !fields_array(in, "tools", json_array_size(t->written) + 256, &list))
+        !fields_array(in, "tools", json_array_size(t->turn->tools.written) + 256, &list))
         return false;
     t->turn->callable = json_array();
     json_array_foreach(list, i, entry)
     {
         const char *name = json_string_value(json_object_get(entry, "name"));
-        json_t *tool = name ? find_written(t, name) : NULL;
+        json_t *tool = name ? tool_list_find(&t->turn->tools, name) : NULL;
         if (tool)
             json_array_append(t->turn->callable, tool);
         else
@@ -236,20 +221,18 @@ bool responses_tools_read(struct turn *turn, const struct server *s, struct fiel
 {
     struct responses_tools t = {.turn = turn,
                                 .echo = json_array(),
-                                .written = json_array(),
                                 .special = special,
                                 .max = (size_t)serve_number(s->options, SERVE_MAX_TOOLS)};
     bool parallel = true;
-    bool ok =
-        t.echo && t.written && fields_bool(f, "parallel_tool_calls", &parallel) && read_all(&t, f);
-    if (ok && json_array_size(t.written))
-        dialog_tools(turn->dialog, t.written);
+    bool ok = t.echo && tool_list_open(&turn->tools, f->fault) &&
+              fields_bool(f, "parallel_tool_calls", &parallel) && read_all(&t, f);
+    if (ok)
+        tool_list_give(turn, s, "tools");
     turn->rules.parallel = parallel;
     ok = ok && !json_object_set(echo, "tools", t.echo) &&
          !json_object_set(echo, "tool_choice", t.choice) &&
          !json_object_set_new(echo, "parallel_tool_calls", json_boolean(parallel));
     json_decref(t.echo);
-    json_decref(t.written);
     json_decref(t.choice);
     return ok;
 }

@@ -61,6 +61,7 @@ void turn_close(struct turn *t)
 {
     dialog_close(t->dialog);
     request_params_close(&t->params);
+    tool_list_close(&t->tools);
     json_decref(t->callable);
     free(t->choice);
     free(t->format);
@@ -128,6 +129,7 @@ static bool find_rules(struct turn *t, struct server *s, char *ignored, struct c
     char *owned = NULL;
     set_tools(t, s, &owned);
     t->rules.chat_flags = t->prompt.chat_flags;
+    t->rules.tool_places = t->tools.places;
     t->rules.said = t->prompt.tokens + t->prompt.n - t->rules.n_said;
     bool ok = answer_rules_find(s, &t->rules, out, ignored, FIELDS_TEXT_MAX, f);
     free(owned);

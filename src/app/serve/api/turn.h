@@ -11,11 +11,13 @@
 #include "app/serve/api/dialog.h"
 #include "app/serve/http/exchange.h"
 #include "app/serve/api/request_params.h"
+#include "app/serve/api/tool_list.h"
 
 struct turn { /* zeroed, then filled by who reads the request; turn_close frees all */
     struct dialog *dialog;
     struct request_params params;
     struct answer_rules rules; /* tools, chat_flags, said: set here */
+    struct tool_list tools;    /* all of the request's */
     char *choice;              /* rules.tool_choice where it is a name; owned */
     char *format;              /* rules.text; owned */
     json_t
