@@ -70,6 +70,16 @@ bool answers_add(struct answers *c, struct server *s, struct exchange *x,
 
 /* ---- on its way ------------------------------------------------------------------------------ */
 
+static void write_part(const struct answers *c, struct exchange *x, const struct answer_part *p)
+{
+    const struct answers_writer *w = c->writer;
+    answers_part write = p->kind == PART_CALL     ? w->call
+                         : p->kind == PART_DONE   ? w->done
+                         : p->kind == PART_FAILED ? w->failed
+                                                  : w->said;
+    write(c->arg, x, p);
+}
+
 static void advance(void *arg, struct exchange *x)
 {
     struct answers *c = arg;
@@ -81,7 +91,7 @@ static void advance(void *arg, struct exchange *x)
                answer_stream_next(c->list[i].parts, c->list[i].job, &part)) {
             c->failed = part.kind == PART_FAILED;
             part.choice = i;
-            c->writer->part(c->arg, x, &part);
+            write_part(c, x, &part);
         }
         if (full)
             c->turn = (i + 1) % c->n;

@@ -229,7 +229,7 @@ static struct chat_completion *open_chat(struct server *s, const struct chat_req
 
 static bool begin(struct chat_request *r, struct server *s, struct exchange *x, struct fault *f)
 {
-    static const struct answers_writer writer = {part, ping, close_chat};
+    static const struct answers_writer writer = {part, part, part, part, ping, close_chat};
     struct chat_completion *c = open_chat(s, r);
     if (!c)
         return fault_no_memory(f, "the request");

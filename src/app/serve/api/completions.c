@@ -232,7 +232,7 @@ static bool submit(struct completions_request *r, struct answers *all, struct se
 static bool begin(struct completions_request *r, struct server *s, struct exchange *x,
                   struct fault *f)
 {
-    static const struct answers_writer writer = {part, ping, close_completion};
+    static const struct answers_writer writer = {part, part, part, part, ping, close_completion};
     struct text_completion *c = open_completion(s, r);
     struct answers *all = c ? answers_open(&writer, c) : NULL;
     if (!all || !submit(r, all, s, x, f)) {

@@ -181,8 +181,9 @@ static void open_block(struct messages_answer *a, struct exchange *x, enum block
     json_decref(block);
 }
 
-static void add_text(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
+static void add_text(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct messages_answer *a = arg;
     bool thought = p->kind == PART_THOUGHT;
     open_block(a, x, thought ? THINKING : TEXT_BLOCK);
     growing_text_add(&a->text, p->text, p->bytes);
@@ -212,8 +213,9 @@ static json_t *arguments_json(const char *text)
 }
 
 /* Of a call that was cut, its input has the members that Anthropic's client makes of the same text. */
-static void add_call(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
+static void add_call(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct messages_answer *a = arg;
     const struct tern_call *c = &p->call;
     close_block(a, x);
     json_t *arguments =
@@ -235,8 +237,9 @@ static void add_call(struct messages_answer *a, struct exchange *x, const struct
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void finish(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
+static void finish(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct messages_answer *a = arg;
     answers_log_one(x, p);
     if (!json_array_size(a->content) && a->open == NO_BLOCK)
         open_block(a, x, TEXT_BLOCK); /* an empty answer has a text */
@@ -258,8 +261,9 @@ static void finish(struct messages_answer *a, struct exchange *x, const struct a
     event_writer_end(&a->events, x);
 }
 
-static void fail(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
+static void fail(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct messages_answer *a = arg;
     const struct fault *f = p->fault;
     if (event_writer_fail(&a->events, x, f))
         return;
@@ -270,18 +274,6 @@ static void fail(struct messages_answer *a, struct exchange *x, const struct ans
 }
 
 /* ---- what a turn calls ------------------------------------------------------------------------ */
-
-static void write_part(void *arg, struct exchange *x, const struct answer_part *p)
-{
-    if (p->kind == PART_CALL)
-        add_call(arg, x, p);
-    else if (p->kind == PART_DONE)
-        finish(arg, x, p);
-    else if (p->kind == PART_FAILED)
-        fail(arg, x, p);
-    else
-        add_text(arg, x, p);
-}
 
 static void write_ping(void *arg, struct exchange *x)
 {
@@ -294,4 +286,5 @@ static void close_answer(void *arg)
     messages_answer_close(arg);
 }
 
-const struct answers_writer messages_answer_writer = {write_part, write_ping, close_answer};
+const struct answers_writer messages_answer_writer = {
+    add_text, add_call, finish, fail, write_ping, close_answer};

@@ -248,8 +248,9 @@ static void open_item(struct responses_answer *a, struct exchange *x, enum item 
     emit_part(a, x, false);
 }
 
-static void add_text(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
+static void add_text(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct responses_answer *a = arg;
     open_item(a, x, p->kind == PART_TEXT ? MESSAGE : REASONING);
     json_t *chances = json_array();
     if (a->logprobs && a->open == MESSAGE)
@@ -286,8 +287,9 @@ static const struct call_form custom_form = {"custom_tool_call", "ctc_", "input"
                                              "response.custom_tool_call_input.delta",
                                              "response.custom_tool_call_input.done"};
 
-static void add_call(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
+static void add_call(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct responses_answer *a = arg;
     const struct tern_call *c = &p->call;
     json_t *special = json_object_get(a->special, c->name);
     bool custom = json_object_get(special, "custom") != NULL;
@@ -313,8 +315,9 @@ static void add_call(struct responses_answer *a, struct exchange *x, const struc
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void finish(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
+static void finish(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct responses_answer *a = arg;
     bool cut = p->reason == TERN_STOP_LENGTH || p->reason == TERN_STOP_CONTEXT;
     const char *status = cut ? "incomplete" : "completed";
     answers_log_one(x, p);
@@ -332,8 +335,9 @@ static void finish(struct responses_answer *a, struct exchange *x, const struct 
     event_writer_end(&a->events, x);
 }
 
-static void fail(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
+static void fail(void *arg, struct exchange *x, const struct answer_part *p)
 {
+    struct responses_answer *a = arg;
     const struct fault *f = p->fault;
     if (event_writer_fail(&a->events, x, f))
         return;
@@ -349,18 +353,6 @@ static void fail(struct responses_answer *a, struct exchange *x, const struct an
 
 /* ---- what a turn calls ------------------------------------------------------------------------ */
 
-static void write_part(void *arg, struct exchange *x, const struct answer_part *p)
-{
-    if (p->kind == PART_CALL)
-        add_call(arg, x, p);
-    else if (p->kind == PART_DONE)
-        finish(arg, x, p);
-    else if (p->kind == PART_FAILED)
-        fail(arg, x, p);
-    else
-        add_text(arg, x, p);
-}
-
 /* What OpenAI's servers send, too. A comment would not do: Codex gives a stream up after five minutes without
  * an event, and a long prompt may take longer. */
 static void write_ping(void *arg, struct exchange *x)
@@ -374,4 +366,5 @@ static void close_answer(void *arg)
     responses_answer_close(arg);
 }
 
-const struct answers_writer responses_answer_writer = {write_part, write_ping, close_answer};
+const struct answers_writer responses_answer_writer = {
+    add_text, add_call, finish, fail, write_ping, close_answer};
