@@ -9,23 +9,11 @@ try:
 except ImportError:
     openai = None
 
+import tool_lists
 from serve_case import ServeCase
 
 HI = [{"role": "user", "content": "Tell me a story about a cat"}]
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Weather of a city",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"enum": ["Bonn", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
-            "required": ["city", "days"],
-            "additionalProperties": False,
-        },
-    },
-}
-STOP = {"type": "function", "function": {"name": "stop", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}
+WEATHER, STOP = ({"type": "function", "function": f} for f in (tool_lists.WEATHER, tool_lists.STOP))
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"enum": ["a", "b"]}, "age": {"type": "integer", "minimum": 1, "maximum": 99}},

@@ -6,6 +6,7 @@ import re
 import unittest
 from typing import Literal
 
+import tool_lists
 from serve_case import MODEL, ServeCase, occupied, together, until
 from serve_models import THINK, THINK_END, thinker
 
@@ -15,14 +16,7 @@ try:
 except ImportError:
     anthropic, BaseModel = None, object
 
-TOOL = {
-    "name": "get_weather", "description": "Weather of a city",
-    "input_schema": {
-        "type": "object", "properties": {"city": {"enum": ["Bonn", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
-        "required": ["city", "days"], "additionalProperties": False,
-    },
-}  # fmt: skip
-STOP = {"name": "stop", "input_schema": {"type": "object", "properties": {}, "additionalProperties": False}}
+TOOL, STOP = ({**{k: f[k] for k in f if k != "parameters"}, "input_schema": f["parameters"]} for f in (tool_lists.WEATHER, tool_lists.STOP))
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 THINKING = {"type": "enabled", "budget_tokens": 1024}
 QUIET = {"logit_bias": {THINK: -100, THINK_END: -100}}  # no mark of a thought in a text

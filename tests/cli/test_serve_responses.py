@@ -7,6 +7,7 @@ import re
 import unittest
 from typing import Literal
 
+import tool_lists
 from serve_case import MODEL, ServeCase, occupied, together, until
 from serve_models import THINK, THINK_END, thinker
 
@@ -16,14 +17,8 @@ try:
 except ImportError:
     openai, BaseModel = None, object
 
-TOOL = {
-    "type": "function", "name": "get_weather", "description": "Weather of a city", "strict": True,
-    "parameters": {
-        "type": "object", "properties": {"city": {"enum": ["Bonn", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
-        "required": ["city", "days"], "additionalProperties": False,
-    },
-}  # fmt: skip
-STOP = {"type": "function", "name": "stop", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}
+TOOL = {"type": "function", **tool_lists.WEATHER, "strict": True}
+STOP = {"type": "function", **tool_lists.STOP}
 NONE = {"effort": "none"}
 QUIET = {"logit_bias": {THINK: -100, THINK_END: -100}}  # no mark of a thought in a text
 ITEMS = {"reasoning": "rs_", "message": "msg_", "function_call": "fc_"}

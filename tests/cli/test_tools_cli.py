@@ -8,25 +8,11 @@ from pathlib import Path
 from cli_case import Cli, write_model
 from terminal import Terminal
 from test_receipt_cli import signed
+from tool_lists import NOTHING, WEATHER
 
 from tern.weights import keys
 
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "description": "Weather of a city",
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"enum": ["Bonn", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
-                "required": ["city", "days"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    {"name": "stop", "description": "Ends", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}},
-]
+TOOLS = [{"type": "function", "function": WEATHER}, {"name": "stop", "description": "Ends", "parameters": NOTHING}]
 CALL = '<call>{"name": "\x0fn-", "arguments": \x0fa0}</call>'
 RULES = (  # mask, value, text
     (0x20007, 0x20004, "T\x0e0\nU:\2\n"), (3, 0, "U:\2\n"), (0x40003, 0x40001, "A:\2\x0e1\n"), (3, 1, "A:\2\n"),
