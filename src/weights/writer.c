@@ -32,19 +32,30 @@ struct writer {
     size_t current;        /* the tensor being written */
     uint64_t done;         /* its bytes so far */
     struct xxh64 hash;     /* of them */
+    char *piece;           /* [PIECE] what is to be written at piece_at, piece_bytes so far */
+    uint64_t piece_at;     /* a multiple of PIECE */
+    size_t piece_bytes;
 };
 
-enum { TENSORS_AT = 1 }; /* place of the directory among the sections */
+enum {
+    TENSORS_AT = 1, /* place of the directory among the sections */
+    PIECE = 4 << 20 /* bytes of the file that are written at once: Linux keeps what is written so on
+                     * huge pages, which a mapping then has, too */
+};
 
 enum tern_status writer_open(struct writer **out, const char *path, struct tern_error *e)
 {
     struct writer *w = calloc(1, sizeof *w);
     *out = NULL;
-    if (w)
+    if (w) {
         w->path = malloc(strlen(path) + 1);
-    if (!w || !w->path) {
+        w->piece = malloc(PIECE);
+    }
+    if (!w || !w->path || !w->piece) {
+        if (w)
+            free(w->path), free(w->piece);
         free(w);
-        return error_memory(e, "the writer of a weights file", sizeof *w);
+        return error_memory(e, "the writer of a weights file", PIECE);
     }
     memcpy(w->path, path, strlen(path) + 1);
     xxh64_init(&w->hash, 0);
@@ -66,6 +77,7 @@ void writer_close(struct writer *w)
     for (size_t i = 0; i < w->n_tensors; i++)
         free(w->tensors[i].name);
     free(w->tensors);
+    free(w->piece);
     free(w->path);
     free(w);
 }
@@ -181,6 +193,32 @@ static void count(struct writer *w, const void *data, size_t n)
     }
 }
 
+static enum tern_status write_piece(struct writer *w, struct tern_error *e)
+{
+    size_t n = w->piece_bytes;
+    w->piece_bytes = 0;
+    return n ? file_write_at(w->fd, w->piece, n, w->piece_at, w->path, e) : TERN_OK;
+}
+
+/* n bytes at `at`, which is never before what was put already; zeros fill the gap. */
+static enum tern_status put_at(struct writer *w, const char *p, size_t n, uint64_t at,
+                               struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    for (size_t part; !s && n; p += part, n -= part, at += part) {
+        if (at >= w->piece_at + PIECE)
+            s = write_piece(w, e);
+        if (!w->piece_bytes)
+            w->piece_at = at / PIECE * PIECE;
+        size_t i = (size_t)(at - w->piece_at);
+        part = n < PIECE - i ? n : PIECE - i;
+        memset(w->piece + w->piece_bytes, 0, i - w->piece_bytes);
+        memcpy(w->piece + i, p, part);
+        w->piece_bytes = i + part;
+    }
+    return s;
+}
+
 enum tern_status writer_data(struct writer *w, const void *data, size_t n, struct tern_error *e)
 {
     const char *p = data;
@@ -190,7 +228,7 @@ enum tern_status writer_data(struct writer *w, const void *data, size_t n, struc
         const struct out_tensor *t = &w->tensors[w->current];
         uint64_t left = t->bytes - w->done;
         size_t part = n < left ? n : (size_t)left;
-        s = file_write_at(w->fd, p, part, t->offset + w->done, w->path, e);
+        s = put_at(w, p, part, t->offset + w->done, e);
         if (!s)
             count(w, p, part);
         p += part, n -= part;
@@ -264,7 +302,9 @@ enum tern_status writer_finish(struct writer *w, struct tern_error *e)
     if (!header)
         return error_memory(e, "the header of the weights file", (size_t)w->header_bytes);
     fill_header(w, header);
-    enum tern_status s = file_write_at(w->fd, header, (size_t)w->header_bytes, 0, w->path, e);
+    enum tern_status s = write_piece(w, e);
+    if (!s)
+        s = file_write_at(w->fd, header, (size_t)w->header_bytes, 0, w->path, e);
     free(header);
     return s;
 }

@@ -1,5 +1,5 @@
 /* Writes a weights file (FORMAT.md): sections and shapes first, then the tensors' bytes in pieces
- * of any size, at last the header with its checksums. Memory: the sections and the directory.
+ * of any size, at last the header with its checksums. Memory: the sections, the directory and 4 MiB.
  *
  *   writer_open     creates the file
  *   writer_section  once for each section
@@ -33,8 +33,8 @@ enum tern_status writer_section(struct writer *w, const char *tag, bool critical
 enum tern_status writer_tensor(struct writer *w, const char *name, enum tern_type type,
                                uint64_t rows, uint64_t k, uint64_t matrices, struct tern_error *e);
 
-/* The next n bytes of tensor data, in directory order, without the gaps. Where a call writes many
- * MiB, the system may keep them on huge pages, which a mapping then has, too. */
+/* The next n bytes of tensor data, in directory order, without the gaps. They are gathered to pieces
+ * of 4 MiB, so an error may come with a later call. */
 enum tern_status writer_data(struct writer *w, const void *data, size_t n, struct tern_error *e);
 
 /* The header, when every tensor has all its bytes. */

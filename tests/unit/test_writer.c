@@ -161,6 +161,29 @@ START_TEST(tensors_are_found_by_name)
 }
 END_TEST
 
+/* The file is written in pieces of 4 MiB, whatever the calls and the gaps. */
+START_TEST(large_tensors_come_back)
+{
+    static const size_t sizes[] = {4 << 20, 60 * 64, (4 << 20) - 8192, 9 << 20, 64};
+    static unsigned char data[18 << 20];
+    char name[2] = "a";
+    size_t n = 0, at = 0;
+    begin();
+    for (size_t i = 0; i < 5; i++, name[0]++, n += sizes[i - 1])
+        good(writer_tensor(w, name, TERN_F32, sizes[i] / 4, 1, 1, &e));
+    for (size_t i = 0; i < n; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 24);
+    for (size_t piece = 5 << 20; at < n; at += piece, piece = piece < 99 ? 3 << 20 : piece / 7) {
+        piece = n - at < piece ? n - at : piece;
+        good(writer_data(w, data + at, piece, &e));
+    }
+    finish();
+    at = 0;
+    for (size_t i = 0; i < 5; at += sizes[i++])
+        ck_assert(!memcmp(weights_at(r, i)->data, data + at, sizes[i]));
+}
+END_TEST
+
 /* The room for the header is 64 MiB: start, three entries, config, a directory of one entry. */
 START_TEST(a_header_has_at_most_64_mib)
 {
@@ -172,11 +195,13 @@ START_TEST(a_header_has_at_most_64_mib)
         begin();
         good(writer_section(w, "large", false, data, most + more, &e));
         good(writer_tensor(w, "x", TERN_F32, 1, 1, 1, &e));
-        enum tern_status s = writer_data(w, "x", 1, &e);
+        static const float tile[16];
+        enum tern_status s = writer_data(w, tile, sizeof tile, &e);
         if (more)
             expect(s, TERN_LIMIT, "a header of 67108872 bytes; at most 67108864 are allowed");
         else
-            ck_assert(!s && !stat(path, &st) && st.st_size == (64 << 20) + 1);
+            ck_assert(!s && !writer_finish(w, &e) && !stat(path, &st) &&
+                      st.st_size == (64 << 20) + 64);
         writer_close(w);
         w = NULL;
     }
@@ -207,7 +232,8 @@ START_TEST(what_cannot_be_written_is_reported)
     good(writer_section(w, "config", true, &no_keys, sizeof no_keys, &e));
     good(writer_tensor(w, "x", TERN_F32, 16, 1, 1, &e));
     static const float zeros[16];
-    expect(writer_data(w, zeros, sizeof zeros, &e), TERN_IO, "/dev/full: cannot write");
+    good(writer_data(w, zeros, sizeof zeros, &e));
+    expect(writer_finish(w, &e), TERN_IO, "/dev/full: cannot write");
 }
 END_TEST
 
@@ -328,7 +354,7 @@ START_TEST(every_allocation_fails_in_turn)
 END_TEST
 
 SUITE("writer", AROUND_EACH(setup, teardown), TEST(a_file_has_at_most_64_sections),
-      TEST(tensors_are_found_by_name), TEST(a_header_has_at_most_64_mib),
-      TEST(tensors_must_fit_a_file), TEST(what_cannot_be_written_is_reported),
-      TEST(a_patch_changes_its_numbers_alone), TEST(a_patch_that_does_not_fit_changes_nothing),
-      TEST(every_allocation_fails_in_turn))
+      TEST(tensors_are_found_by_name), TEST(large_tensors_come_back),
+      TEST(a_header_has_at_most_64_mib), TEST(tensors_must_fit_a_file),
+      TEST(what_cannot_be_written_is_reported), TEST(a_patch_changes_its_numbers_alone),
+      TEST(a_patch_that_does_not_fit_changes_nothing), TEST(every_allocation_fails_in_turn))

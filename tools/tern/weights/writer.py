@@ -24,6 +24,7 @@ MAX_HEADER = 64 << 20
 ARITH = 1  # TERN_ARITH of include/tern.h
 CRITICAL = frozenset({"config", "tensors", "tokenizer"})
 PIECE_BYTES = 4 << 20  # of a source matrix at a time, as f32, in each thread; more costs page faults, fewer calls
+WRITE_BYTES = 4 << 20  # that are written at once
 THREADS = min(os.cpu_count() or 1, 4)
 
 
@@ -127,18 +128,45 @@ def outline(out: BinaryIO, sections: dict[str, bytes], tensors: list[Tensor]) ->
     out.truncate(file_bytes)
 
 
+class _Gathered:
+    """Bytes of a file in ascending order, gathered: Linux keeps what is written in large and aligned pieces on huge
+    pages, which a mapping then has, too."""
+
+    def __init__(self, out: BinaryIO):
+        self._out, self._room, self._begin, self._n = out, bytearray(WRITE_BYTES), 0, 0
+
+    def put(self, at: int, data: memoryview) -> None:
+        while data:
+            if at >= self._begin + WRITE_BYTES:
+                self.flush()
+            if not self._n:
+                self._begin = at // WRITE_BYTES * WRITE_BYTES
+            i = at - self._begin
+            n = min(len(data), WRITE_BYTES - i)
+            self._room[self._n : i] = bytes(i - self._n)
+            self._room[i : i + n] = data[:n]
+            self._n = i + n
+            at, data = at + n, data[n:]
+
+    def flush(self) -> None:
+        self._out.seek(self._begin)
+        self._out.write(memoryview(self._room)[: self._n])
+        self._n = 0
+
+
 def _write_tensors(
     out: BinaryIO, tensors: list[Tensor], offsets: list[int], progress: Callable[[int], None]
 ) -> list[int]:
     """Writes the tiles of all tensors at their places; their checksums."""
     hashers, written = [xxhash.xxh64() for _ in tensors], [0] * len(tensors)
+    file = _Gathered(out)
     for i, piece in _made(tensors):
         data = memoryview(piece.reshape(-1).view("u1"))
-        out.seek(offsets[i] + written[i])
-        out.write(data)
+        file.put(offsets[i] + written[i], data)
         hashers[i].update(data)
         written[i] += len(data)
         progress(len(data))
+    file.flush()
     for t, n in zip(tensors, written):
         assert n == t.size, (t.name, n, t.size)
     return [h.intdigest() for h in hashers]
