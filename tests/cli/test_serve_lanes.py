@@ -3,6 +3,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import threading
@@ -216,6 +217,17 @@ class Ends(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
         for s in sockets:
             s.close()
+
+    def test_work_that_does_not_end(self):
+        """What still works some seconds after the time to drain is left, whatever it is: the exit code is the same."""
+        letters = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=1 << 20))
+        huge = json.dumps({"content": letters * (8 if SLOW else 24)}).encode()
+        server = Server(*ARGUMENTS, "--max-text", 1 << 27, "--max-body", 1 << 27, "--drain-seconds", 0)
+        with send(server, huge):
+            until(lambda: server.seconds() > 1.5, 60)  # of some 12
+            begin = time.monotonic()
+            self.assertEqual(server.stop(), 0)
+            self.assertLess(time.monotonic() - begin, 9)
 
 
 if __name__ == "__main__":
