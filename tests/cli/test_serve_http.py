@@ -384,6 +384,21 @@ class Pieces(ServeCase):
         self.assertLess(time.monotonic() - begin, 9)  # --header-time is 10
         until(lambda: self.server.metric("tern_http_connections") <= 1, 5)
 
+    def test_many_at_once(self):
+        """Each of many bad requests, whole or cut anywhere, gets one error, and in JSON."""
+        bad = (b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"GET / HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\n" + HOST + b"abc\r\n\r\n")
+
+        def ask(i):
+            for k in range(10 if SLOW else 60):
+                data = bad[(i + k) % len(bad)]
+                with self.server.connect() as s:
+                    for part in (data[: k % len(data)], data[k % len(data) :]):
+                        s.sendall(part)
+                    head, body = b"".join(iter(lambda s=s: s.recv(4096), b"")).split(b"\r\n\r\n")
+                self.assertEqual((head[:13], json.loads(body)["error"]["code"]), (b"HTTP/1.1 400 ", "bad_request"))
+
+        together(8, ask)
+
 
 class Keys(ServeCase):
     @classmethod
