@@ -247,7 +247,10 @@ class Tools(Client):
         self.assertIn('<tool_call>\n{"name": "stop", "arguments": {"arguments": "{\\"a\\": "}}\n</tool_call>', text)
         self.assertIn("<tool_response>\ndone\n</tool_response>", text)
         text = self.prompt([{"role": "system", "content": "one"}, *HI, {"role": "system", "content": "two"}])
-        self.assertTrue(text.startswith("<|im_start|>system\none\n\ntwo<|im_end|>"))
+        self.assertTrue(text.startswith("<|im_start|>system\none<|im_end|>"), text)
+        self.assertIn("cat\n\ntwo<|im_end|>", text)
+        first = [{"role": r, "content": r} for r in ("system", "developer")]
+        self.assertTrue(self.prompt([*first, *HI]).startswith("<|im_start|>system\nsystem\n\ndeveloper<|im_end|>"))
 
     @staticmethod
     def matched(said):

@@ -138,8 +138,8 @@ void answers_fail(struct exchange *x, const struct fault *f, bool begun)
     exchange_log_fault(x, f);
     event_stream_write(x, NULL,
                        json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", f->message,
-                                 "type", f->type, "param", *f->param ? f->param : NULL, "code",
-                                 f->code));
+                                 "type", fault_type(f, false), "param", *f->param ? f->param : NULL,
+                                 "code", f->code));
     exchange_end(x);
 }
 

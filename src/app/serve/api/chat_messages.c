@@ -42,7 +42,8 @@ static bool read_part(struct message_reading *r, json_t *part, const char *place
     if (r->role == USER || r->role == SYSTEM || r->role == DEVELOPER)
         return fields_fault(&f, "type", "unsupported_value",
                             "is '%.60s'; this model reads parts of type 'text' only", type);
-    turn_ignore(r->turn, "%s", place);
+    growing_text_add(text, DIALOG_LEFT_OUT, strlen(DIALOG_LEFT_OUT));
+    turn_ignore(r->turn, "%s (%.40s)", place, type);
     return true;
 }
 
@@ -132,7 +133,7 @@ static bool read_assistant(struct message_reading *r, const struct growing_text 
         dialog_assistant(r->turn->dialog, said->p, said->n, thought.p, thought.n);
     growing_text_close(&thought);
     growing_text_close(&refusal);
-    fields_ignore(&r->m, "audio annotations");
+    fields_ignore(&r->m, "annotations");
     return ok && read_calls(r);
 }
 
@@ -168,7 +169,7 @@ static bool read_message(struct message_reading *r)
     else if (ok)
         dialog_system(r->turn->dialog, text.p, text.n);
     growing_text_close(&text);
-    fields_ignore(&r->m, "name id cache_control");
+    fields_ignore(&r->m, "id cache_control");
     if (ok)
         turn_unknown(r->turn, &r->m);
     return ok;

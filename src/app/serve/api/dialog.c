@@ -87,16 +87,20 @@ static char *copy(struct dialog *d, const char *text)
     return p;
 }
 
-void dialog_system(struct dialog *d, const char *text, size_t n)
-{
-    d->has_system = true;
-    dialog_join(&d->system, text, n);
-    d->failed |= d->system.failed;
-}
-
 void dialog_user(struct dialog *d, const char *text, size_t n)
 {
     (void)add(d, SPEECH_USER, text, n);
+}
+
+void dialog_system(struct dialog *d, const char *text, size_t n)
+{
+    if (d->n) {
+        dialog_user(d, text, n);
+        return;
+    }
+    d->has_system = true;
+    dialog_join(&d->system, text, n);
+    d->failed |= d->system.failed;
 }
 
 void dialog_assistant(struct dialog *d, const char *text, size_t n, const char *thought,

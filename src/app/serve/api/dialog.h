@@ -1,8 +1,10 @@
 /* A conversation as any API sends it, made fit for tern_chat_tokens. What the core would refuse is
  * written as well as it can be; history is never refused for what a model or a client once wrote:
  *
- * - System texts, wherever they stand, join into one, in their order, with an empty line between. A
- *   template without a place for one gets it before the first user's text.
+ * - System texts before all else join into one, in their order, with an empty line between. A template
+ *   without a place for one gets it before the first user's text. A later one stays where it is, as a text
+ *   of the user: no template has a place for it there, and in front it would change what precedes it, all
+ *   of which would have to be evaluated again.
  * - Neighbours of one role join, with an empty line between. A conversation that begins with the
  *   assistant, or has no user's text at all, gets an empty text of the user before it.
  * - A result goes to the call with its id, else to the first call before it that has none. A result
@@ -23,6 +25,9 @@
 #include "tern.h"
 
 struct dialog;
+
+/* In place of what is no text, in a result of a tool */
+#define DIALOG_LEFT_OUT "[left out: this model reads text only]"
 
 /* NULL: not enough memory. Everything that is added is copied. Later lack of memory is reported by
  * dialog_tokens. */

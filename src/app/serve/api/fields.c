@@ -228,6 +228,11 @@ void fields_ignore(struct fields *f, const char *names)
     note(f, names);
 }
 
+void fields_forget(struct fields *f)
+{
+    f->n_names = 0;
+}
+
 void fields_unasked(struct fields *f, const char *name)
 {
     const json_t *v = json_object_get(f->object, name);

@@ -59,6 +59,9 @@ json_t *fields_any(struct fields *f, const char *name); /* NULL: absent */
 
 /* Known fields without effect here, with spaces between. */
 void fields_ignore(struct fields *f, const char *names);
+/* From here on, what was read before counts as not read: where nothing is answered, the options of an answer have
+ * no effect, but their types are checked. */
+void fields_forget(struct fields *f);
 /* A known field that asks for nothing where it is false or empty; else it counts as not read. */
 void fields_unasked(struct fields *f, const char *name);
 /* Appends the fields that were not read to text[FIELDS_TEXT_MAX], a C string: "a, messages[3].b". Only

@@ -268,8 +268,7 @@ static void fail(void *arg, struct exchange *x, const struct answer_part *p)
     if (event_writer_fail(&a->events, x, f))
         return;
     event_writer_emit(&a->events, x, "error", "{s:{s:s, s:s}, s:n}", "error", "type",
-                      f->status == 503 ? "overloaded_error" : "api_error", "message", f->message,
-                      "request_id");
+                      fault_type(f, true), "message", f->message, "request_id");
     event_writer_end(&a->events, x);
 }
 

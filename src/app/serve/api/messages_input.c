@@ -14,7 +14,6 @@ enum speaker { USER, ASSISTANT, SYSTEM };
 struct messages_reader {
     struct turn *turn;
     struct fault *fault;
-    bool begun; /* something was said that is no system text */
     enum speaker speaker;
     struct growing_text thought, text; /* of the assistant's message, not in the dialog yet */
 };
@@ -29,6 +28,13 @@ static void add(struct growing_text *t, const char *text, size_t n)
     growing_text_add(t, text, n);
 }
 
+static void add_line(struct growing_text *t, const char *text, size_t n)
+{
+    if (t->n && n)
+        add(t, "\n", 1);
+    add(t, text, n);
+}
+
 /* What the assistant thought and wrote so far */
 static void end_text(struct messages_reader *in)
 {
@@ -37,14 +43,13 @@ static void end_text(struct messages_reader *in)
     in->thought.n = in->text.n = 0;
 }
 
-/* A text of the message's speaker. A system text behind the first message stays where it is: what precedes
- * it is found again. */
+/* A text of the message's speaker */
 static void say(struct messages_reader *in, const char *text, size_t n)
 {
     struct dialog *d = in->turn->dialog;
     if (in->speaker == ASSISTANT)
         add(&in->text, text, n);
-    else if (in->speaker == SYSTEM && !in->begun)
+    else if (in->speaker == SYSTEM)
         dialog_system(d, text, n);
     else
         dialog_user(d, text, n);
@@ -52,26 +57,45 @@ static void say(struct messages_reader *in, const char *text, size_t n)
 
 /* ---- blocks within blocks: results, documents ------------------------------------------------ */
 
+static bool add_content(struct messages_reader *in, struct fields *f, struct growing_text *t);
+
+/* A result of a search: its title and where it is from, a line each, then its text */
+static bool add_search_result(struct messages_reader *in, struct fields *f, struct growing_text *t)
+{
+    static const char *const names[] = {"title", "source"};
+    fields_ignore(f, "type cache_control");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = NULL;
+        size_t n = 0;
+        if (!fields_text(f, names[i], &text, &n))
+            return false;
+        add_line(t, text, n);
+    }
+    return add_content(in, f, t);
+}
+
 static bool add_inner(struct messages_reader *in, json_t *block, const char *place,
                       struct growing_text *t)
 {
-    static const char left_out[] = "[left out: this model reads text only]";
     struct fields f;
     const char *type = "text", *text = NULL;
     size_t n = 0;
+    bool ok = true;
     if (!fields_open(&f, block, place, in->fault) || !fields_text(&f, "type", &type, NULL))
         return false;
-    if (t->n)
-        add(t, "\n", 1);
-    if (!is(type, "text")) {
-        add(t, left_out, strlen(left_out));
+    if (is(type, "search_result")) {
+        ok = add_search_result(in, &f, t);
+    } else if (is(type, "text")) {
+        ok = fields_text(&f, "text", &text, &n);
+        add_line(t, text, n);
+        fields_ignore(&f, "cache_control citations");
+    } else {
+        add_line(t, DIALOG_LEFT_OUT, strlen(DIALOG_LEFT_OUT));
         turn_ignore(in->turn, "%s (%.40s)", place, type);
         return true;
     }
-    if (!fields_text(&f, "text", &text, &n))
-        return false;
-    add(t, text, n);
-    return true;
+    turn_unknown(in->turn, &f);
+    return ok;
 }
 
 /* The text of field `content`: a string, or an array of blocks. What is no text there is left out, and not
@@ -83,7 +107,7 @@ static bool add_content(struct messages_reader *in, struct fields *f, struct gro
     if (!content)
         return true;
     if (json_is_string(content)) {
-        add(t, json_string_value(content), json_string_length(content));
+        add_line(t, json_string_value(content), json_string_length(content));
         return true;
     }
     if (!json_is_array(content))
@@ -143,34 +167,54 @@ static bool read_tool_use(struct messages_reader *in, struct fields *f)
     return true;
 }
 
+/* A result that is an error says so in its text, for no template has another place for that. */
 static bool read_tool_result(struct messages_reader *in, struct fields *f)
 {
+    static const char error[] = "Error: ";
     const char *id = NULL;
-    struct growing_text t = {0};
-    fields_ignore(f, "type cache_control is_error toolset_name");
-    bool ok = fields_text(f, "tool_use_id", &id, NULL) && add_content(in, f, &t);
+    bool failed = false;
+    struct growing_text t = {0}, whole = {0};
+    fields_ignore(f, "type cache_control toolset_name");
+    bool ok = fields_text(f, "tool_use_id", &id, NULL) && fields_bool(f, "is_error", &failed) &&
+              add_content(in, f, &t);
+    if (failed)
+        add(&whole, error, sizeof error - 1);
+    add(&whole, t.p, t.n);
     if (ok)
-        dialog_result(in->turn->dialog, id, NULL, t.p, t.n);
+        dialog_result(in->turn->dialog, id, NULL, whole.p, whole.n);
     growing_text_close(&t);
+    growing_text_close(&whole);
     return ok;
 }
 
-/* A text within: a result of a search, a system text of a later time */
-static bool read_inner(struct messages_reader *in, struct fields *f)
+static bool say_inner(struct messages_reader *in, struct fields *f,
+                      bool (*add_it)(struct messages_reader *in, struct fields *f,
+                                     struct growing_text *t))
 {
     struct growing_text t = {0};
-    fields_ignore(f, "type cache_control citations source title");
-    bool ok = add_content(in, f, &t);
+    bool ok = add_it(in, f, &t);
     if (ok)
         say(in, t.p, t.n);
     growing_text_close(&t);
     return ok;
 }
 
+static bool read_search_result(struct messages_reader *in, struct fields *f)
+{
+    return say_inner(in, f, add_search_result);
+}
+
+/* A system text of a later time */
+static bool read_system_block(struct messages_reader *in, struct fields *f)
+{
+    fields_ignore(f, "type cache_control");
+    return say_inner(in, f, add_content);
+}
+
 /* Thoughts of another server that nobody can read */
 static bool skip(struct messages_reader *in, struct fields *f)
 {
-    (void)in;
+    turn_ignore(in->turn, "%s (redacted_thinking)", f->place);
     fields_ignore(f, "type data");
     return true;
 }
@@ -192,8 +236,8 @@ static const struct {
     {"tool_result", read_tool_result},
     {"thinking", read_thinking},
     {"redacted_thinking", skip},
-    {"search_result", read_inner},
-    {"mid_conv_system", read_inner},
+    {"search_result", read_search_result},
+    {"mid_conv_system", read_system_block},
     {"image", refuse_media},
     {"document", refuse_media},
 };
@@ -270,7 +314,6 @@ static bool read_message(struct messages_reader *in, json_t *message, size_t i)
     in->speaker = (enum speaker)role;
     bool ok = read_content(in, &f, "content", fields_any(&f, "content"), 0);
     end_text(in);
-    in->begun = in->begun || in->speaker != SYSTEM;
     in->turn->prefill = in->speaker == ASSISTANT;
     turn_unknown(in->turn, &f);
     return ok;

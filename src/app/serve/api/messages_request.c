@@ -7,9 +7,8 @@
 
 #include <stdlib.h>
 
-/* Fields that only inform, and those that count_tokens does not use */
-static const char informs[] =
-    "metadata service_tier cache_control betas user_profile_id model max_tokens";
+/* Fields that only inform */
+static const char informs[] = "metadata service_tier cache_control betas user_profile_id model";
 
 /* Without `thinking`, an answer has no thoughts: many clients take the first block for its text. */
 static bool read_thinking(struct messages_request *r, const struct server *s, struct fields *f)
@@ -85,11 +84,15 @@ static bool read_generation(struct messages_request *r, const struct server *s, 
 static bool read_body(struct messages_request *r, struct server *s, struct exchange *x, bool counts,
                       struct fields *f)
 {
+    if (!(r->model = fields_model(f, s->model_name)) ||
+        !request_params_read(&r->turn.params, s, x, f))
+        return false;
+    if (counts)
+        fields_forget(f);
     fields_ignore(f, informs);
-    return (r->model = fields_model(f, s->model_name)) &&
-           request_params_read(&r->turn.params, s, x, f) && (counts || read_generation(r, s, f)) &&
-           read_thinking(r, s, f) && read_output_config(r, s, f) &&
-           messages_tools_read(&r->turn, s, f) && messages_input_read(&r->turn, s, f);
+    return (counts || read_generation(r, s, f)) && read_thinking(r, s, f) &&
+           read_output_config(r, s, f) && messages_tools_read(&r->turn, s, f) &&
+           messages_input_read(&r->turn, s, f);
 }
 
 bool messages_request_read(struct messages_request *r, struct server *s, struct exchange *x,

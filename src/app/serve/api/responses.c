@@ -9,7 +9,7 @@ void handle_responses(struct server *s, struct exchange *x)
     struct fault f = {0};
     struct responses_request r;
     struct responses_answer *a = NULL;
-    bool ok = responses_request_read(&r, s, x, &f) && turn_prepare(&r.turn, s, &f);
+    bool ok = responses_request_read(&r, s, x, false, &f) && turn_prepare(&r.turn, s, &f);
     if (ok && !(a = responses_answer_open(s, &r)))
         fault_no_memory(&f, "the request");
     ok = ok && a && turn_begin(&r.turn, s, x, &responses_answer_writer, a, &f);
@@ -27,7 +27,7 @@ void handle_input_tokens(struct server *s, struct exchange *x)
 {
     struct fault f = {0};
     struct responses_request r;
-    if (responses_request_read(&r, s, x, &f) && turn_check_text(&r.turn, s, &f) &&
+    if (responses_request_read(&r, s, x, true, &f) && turn_check_text(&r.turn, s, &f) &&
         turn_prepare(&r.turn, s, &f)) {
         answers_ignored(x, r.turn.ignored);
         exchange_reply_json(x, 200,

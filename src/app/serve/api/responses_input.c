@@ -12,7 +12,6 @@ struct responses_reader {
     struct turn *turn;
     struct fault *fault;
     struct growing_text thought; /* of the answer whose text or call comes next */
-    bool begun;                  /* something was said that is no system text */
 };
 
 static void add(struct growing_text *t, const char *text, size_t n)
@@ -53,14 +52,15 @@ static bool add_part(struct responses_reader *in, json_t *part, const char *plac
         if (!fields_text(&f, name, &text, &n))
             return false;
         add(t, text, n);
+        fields_ignore(&f, "annotations logprobs prompt_cache_breakpoint");
+        turn_unknown(in->turn, &f);
         return true;
     }
     if (is_media(type) && !result)
         return fields_fault(&f, "type", "unsupported_content",
                             "is %s: this server's models read text only", type);
-    static const char left_out[] = "[left out: this model reads text only]";
     if (is_media(type))
-        add(t, left_out, strlen(left_out));
+        add(t, DIALOG_LEFT_OUT, strlen(DIALOG_LEFT_OUT));
     turn_ignore(in->turn, "%s (%.40s)", place, type);
     return true;
 }
@@ -116,12 +116,11 @@ static bool read_message(struct responses_reader *in, struct fields *f)
     if (ok && role == ASSISTANT) {
         dialog_assistant(d, t.p, t.n, in->thought.p, in->thought.n);
         in->thought.n = 0;
-    } else if (ok && role >= SYSTEM && !in->begun) {
+    } else if (ok && role >= SYSTEM) {
         dialog_system(d, t.p, t.n);
-    } else if (ok) { /* a later system text stays where it is: what precedes it is found again */
+    } else if (ok) {
         dialog_user(d, t.p, t.n);
     }
-    in->begun = in->begun || role < SYSTEM;
     growing_text_close(&t);
     return ok;
 }
@@ -275,7 +274,6 @@ static bool read_item(struct responses_reader *in, json_t *item, size_t i)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(type, kinds[k].type)) {
             bool ok = kinds[k].read(in, &f);
-            in->begun = in->begun || k > 0;
             turn_unknown(in->turn, &f);
             return ok;
         }

@@ -14,7 +14,7 @@
 /* Fields that only inform */
 static const char informs[] =
     "user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options "
-    "service_tier store metadata client_metadata";
+    "service_tier store metadata client_metadata model";
 
 static bool refuse(struct fields *f, const char *name, const char *why)
 {
@@ -188,28 +188,32 @@ static bool read_conversation(struct responses_request *r, const struct server *
     json_t *input = fields_any(f, "input");
     if (!fields_text(f, "instructions", &instructions, &n) || !fields_need(f, "input"))
         return false;
-    if (json_array_size(input) > (size_t)serve_number(s->options, SERVE_MAX_MESSAGES))
-        return fields_fault(f, "input", "too_many_messages", "has more than %lld items",
-                            (long long)serve_number(s->options, SERVE_MAX_MESSAGES));
+    int64_t max = serve_number(s->options, SERVE_MAX_MESSAGES);
+    if (json_array_size(input) > (size_t)max)
+        return fields_fault(f, "input", "limit_exceeded", "has %zu items; at most %lld are allowed",
+                            json_array_size(input), (long long)max);
     if (instructions)
         dialog_system(r->turn.dialog, instructions, n);
     return responses_input_read(&r->turn, input, f->fault);
 }
 
 static bool read_body(struct responses_request *r, struct server *s, struct exchange *x,
-                      struct fields *f)
+                      bool counts, struct fields *f)
 {
+    if (!request_params_read(&r->turn.params, s, x, f) || !refuse_what_needs_a_store(f) ||
+        !fields_integer(f, "max_output_tokens", 1, INT32_MAX, &r->turn.params.n_predict) ||
+        !request_params_chat_stop(&r->turn.params, s->model) || !read_stream(r, f) ||
+        !read_include(r, f) || !echo_options(r, s, f))
+        return false;
+    if (counts)
+        fields_forget(f);
     fields_ignore(f, informs);
-    return request_params_read(&r->turn.params, s, x, f) && refuse_what_needs_a_store(f) &&
-           fields_integer(f, "max_output_tokens", 1, INT32_MAX, &r->turn.params.n_predict) &&
-           request_params_chat_stop(&r->turn.params, s->model) && read_stream(r, f) &&
-           read_include(r, f) && read_reasoning(r, s, f) && read_text(r, s, f) &&
-           read_truncation(r, f) && echo_options(r, s, f) &&
+    return read_reasoning(r, s, f) && read_text(r, s, f) && read_truncation(r, f) &&
            responses_tools_read(&r->turn, s, f, r->echo, r->special) && read_conversation(r, s, f);
 }
 
 bool responses_request_read(struct responses_request *r, struct server *s, struct exchange *x,
-                            struct fault *fault)
+                            bool counts, struct fault *fault)
 {
     struct fields f;
     *r = (struct responses_request){
@@ -219,7 +223,7 @@ bool responses_request_read(struct responses_request *r, struct server *s, struc
                  .rules = {.choice_field = "tool_choice", .format_field = "text.format"}}};
     if (!r->echo || !r->special || !r->turn.dialog)
         return fault_no_memory(fault, "the request");
-    if (fields_open(&f, exchange_json(x), "", fault) && read_body(r, s, x, &f)) {
+    if (fields_open(&f, exchange_json(x), "", fault) && read_body(r, s, x, counts, &f)) {
         turn_unknown(&r->turn, &f);
         return true;
     }

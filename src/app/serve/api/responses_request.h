@@ -18,7 +18,7 @@ struct responses_request {
 
 /* Reads the body of x. The caller closes r, also after a fault. */
 bool responses_request_read(struct responses_request *r, struct server *s, struct exchange *x,
-                            struct fault *f);
+                            bool counts, struct fault *f);
 void responses_request_close(struct responses_request *r);
 
 #endif

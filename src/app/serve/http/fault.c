@@ -20,6 +20,13 @@ static const char *type_of(int status)
     return status < 500 ? FAULT_INVALID : "server_error";
 }
 
+const char *fault_type(const struct fault *f, bool anthropic)
+{
+    if (anthropic)
+        return strcmp(f->type, "server_error") ? f->type : "api_error";
+    return strcmp(f->type, "overloaded_error") ? f->type : "server_error";
+}
+
 /* Text [n] without the beginning of a character at its end. */
 static size_t whole_characters(const char *text, size_t n)
 {

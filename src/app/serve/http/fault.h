@@ -19,6 +19,9 @@ struct fault {         /* zeroed: nothing is wrong */
  * server_error, 503 overloaded_error. */
 #define FAULT_INVALID "invalid_request_error"
 
+/* The type in the words of Anthropic's API, or of OpenAI's, which has server_error for all that is the server's. */
+const char *fault_type(const struct fault *f, bool anthropic);
+
 /* Fills f. type NULL: the one that belongs to the status. code and param may be NULL. A message that
  * is too long is cut at a whole character. The first fault stays: a second call changes nothing. */
 #if defined(__GNUC__)

@@ -43,7 +43,7 @@ size_t fault_json(const struct fault *f, bool anthropic, char *text, size_t size
     put_text(&p, anthropic ? "{\"type\":\"error\",\"error\":{" : "{\"error\":{");
     put_field(&p, "message", f->message);
     put_text(&p, ",");
-    put_field(&p, "type", anthropic && !strcmp(f->type, "server_error") ? "api_error" : f->type);
+    put_field(&p, "type", fault_type(f, anthropic));
     if (!anthropic) {
         put_text(&p, ",");
         put_field(&p, "param", *f->param ? f->param : NULL);
