@@ -339,11 +339,19 @@ static void refuse(struct scheduler *s, const struct share *r, const struct tern
     }
 }
 
+static void take_readers(const struct scheduler *s, const struct batch *b, struct reader *of)
+{
+    for (size_t i = 0; i < b->n_readers; i++)
+        of[i] =
+            (struct reader){unread(s, b->readers[i]), tern_seq_length(s->ctx, b->readers[i]->seq)};
+}
+
 /* Of prompts, beside a row for each stream */
-static uint32_t choose_rows(struct scheduler *s, const struct batch *b, size_t depth)
+static uint32_t choose_rows(struct scheduler *s, const struct batch *b,
+                            const struct readers *readers)
 {
     uint32_t room = s->chunks.max - (uint32_t)b->n_streams;
-    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams, b->n_readers, depth) : 0;
+    uint32_t max = readers->n ? chunks_choose(&s->chunks, b->n_streams, readers) : 0;
     return max < room ? max : room;
 }
 
@@ -351,10 +359,12 @@ static void step(struct scheduler *s, const struct batch *b)
 {
     struct share r;
     struct tern_error e = {0};
-    size_t depth = b->n_readers ? tern_seq_length(s->ctx, b->readers[0]->seq) : 0;
-    uint32_t max = choose_rows(s, b, depth);
+    struct reader of[MAX_PARALLEL];
+    struct readers readers = {b->n_readers, of};
+    take_readers(s, b, of);
+    uint32_t max = choose_rows(s, b, &readers);
     share_rows(s, b, max, &r);
-    enter_step(s, chunks_guess(&s->chunks, b->n_streams, max, depth), max);
+    enter_step(s, chunks_guess(&s->chunks, b->n_streams, max, &readers), max);
     size_t before = total_unread(s, &r);
     uint32_t prompt_rows = r.prompt_rows ? (uint32_t)r.prompt_rows : 1;
     double start = stopwatch_now();
@@ -370,7 +380,7 @@ static void step(struct scheduler *s, const struct batch *b)
         return;
     }
     run_embedding_take(s, r.others, r.taken, r.n_others);
-    chunks_learn(&s->chunks, b->n_streams, rows, depth, seconds);
+    chunks_learn(&s->chunks, b->n_streams, rows, &readers, seconds);
     after_step(s, &r, b->n_streams + rows, seconds);
 }
 
@@ -378,7 +388,7 @@ static void step(struct scheduler *s, const struct batch *b)
 
 static void look(struct scheduler *s, const struct batch *b)
 {
-    enter_step(s, chunks_guess(&s->chunks, 0, b->n_looks, 0), true);
+    enter_step(s, chunks_guess(&s->chunks, 0, b->n_looks, &(struct readers){0}), true);
     double start = stopwatch_now();
     s->was_cancelled = run_attention_look(s, b->looks, b->n_looks) == TERN_CANCELLED;
     leave_step(s, b->looks, b->n_looks, s->was_cancelled ? 0 : b->n_looks, stopwatch_now() - start);

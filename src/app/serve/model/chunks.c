@@ -1,22 +1,25 @@
 /* Rows of prompts for a step: see chunks.h.
  *
- *   a step takes about  base(streams) + quads(n) + rows * depth * seen,  without streams  rows * alone
+ *   a step takes about  base(streams) + quads(n) + (rows + READ) * depth * seen
+ *   without streams       rows * alone
  *
  * n: how many groups of four rows the batch has more than that of the streams, because kernels compute four
- * rows in the time of one to three. depth: positions that a row of the prompt attends to.
+ * rows in the time of one to three. depth: positions that a row of the prompt attends to; reading them costs
+ * as much as READ rows more. Each prompt has its own depth.
  *
  * Beside streams, rows may add BESIDE of base: the gap between two tokens then stays below twice what it
  * was, with something left for noise, and for streams that grow meanwhile. A prompt takes
- * (1 + BESIDE) / BESIDE = 2.5 times as long as alone, and more where attention reads far back: its few rows
+ * (1 + BESIDE) / BESIDE = 2.6 times as long as alone, and more where attention reads far back: its few rows
  * cost more each than many do. Where more texts read than run, rows may add as much for each of them. base is
  * measured again every REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so
- * long does a request wait that arrives meanwhile. */
+ * long does a request wait that arrives meanwhile.
+ */
 #include "app/serve/model/chunks.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-#define BESIDE 0.66
+#define BESIDE 0.62
 #define ALONE 0.25
 #define WEIGHT 0.2  /* of the newest time in an average */
 #define FORGET 0.02 /* of what more quads cost, with each step of fewer */
@@ -30,6 +33,7 @@ enum {
     QUAD = 4,
     GROWTH = 4,  /* part of the rows of a step that the next may have more */
     SEEN = 4096, /* row times positions that `seen` is for */
+    READ = 2,    /* rows */
 };
 
 static size_t class_of(size_t n_streams)
@@ -88,26 +92,33 @@ static double seconds_of_quads(const struct chunks *c, size_t n)
     return 0;
 }
 
-static double seen_by(size_t n_rows, size_t depth)
+/* What the first n_rows rows of the prompts attend to */
+static double seen_by(size_t n_rows, const struct readers *r)
 {
-    return (double)n_rows * (double)depth / SEEN;
+    double seen = 0;
+    for (size_t i = 0, rows; i < r->n && n_rows; i++, n_rows -= rows) {
+        rows = n_rows < r->of[i].unread ? n_rows : r->of[i].unread;
+        seen += (double)(rows + READ) * (double)r->of[i].depth;
+    }
+    return seen / SEEN;
 }
 
-static double seconds_added(const struct chunks *c, size_t n_streams, size_t n_rows, size_t depth)
+static double seconds_added(const struct chunks *c, size_t n_streams, size_t n_rows,
+                            const struct readers *r)
 {
-    return seconds_of_quads(c, quads_added(n_streams, n_rows)) + seen_by(n_rows, depth) * c->seen;
+    return seconds_of_quads(c, quads_added(n_streams, n_rows)) + seen_by(n_rows, r) * c->seen;
 }
 
 /* The number of rows that go fastest, of those that add so many seconds at most. What more rows than in the
  * step before cost is only guessed. */
-static uint32_t best_rows(const struct chunks *c, size_t n_streams, size_t depth, double base,
-                          double seconds)
+static uint32_t best_rows(const struct chunks *c, size_t n_streams, const struct readers *r,
+                          double base, double seconds)
 {
     uint32_t more = c->last / GROWTH > QUAD ? c->last / GROWTH : QUAD, best = 1;
     uint32_t most = c->last + more < c->max ? c->last + more : c->max;
     double rate = 0;
     for (uint32_t rows = 1; rows <= most; rows++) {
-        double added = seconds_added(c, n_streams, rows, depth);
+        double added = seconds_added(c, n_streams, rows, r);
         if (added <= seconds && (double)rows >= rate * (base + added)) {
             rate = (double)rows / (base + added);
             best = rows;
@@ -116,7 +127,7 @@ static uint32_t best_rows(const struct chunks *c, size_t n_streams, size_t depth
     return best;
 }
 
-uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers, size_t depth)
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct readers *r)
 {
     if (!n_streams)
         return c->alone > 0 ? clamp(ALONE / c->alone, MIN_ALONE, c->max)
@@ -126,12 +137,11 @@ uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers, siz
         c->since = 0;
         return 0;
     }
-    if (n_readers > n_streams)
-        seconds *= (double)n_readers / (double)n_streams;
+    if (r->n > n_streams)
+        seconds *= (double)r->n / (double)n_streams;
     if (seconds > ALONE)
         seconds = ALONE;
-    c->last =
-        c->last ? best_rows(c, n_streams, depth, base, seconds) : clamp(FIRST_BESIDE, 1, c->max);
+    c->last = c->last ? best_rows(c, n_streams, r, base, seconds) : clamp(FIRST_BESIDE, 1, c->max);
     return c->last;
 }
 
@@ -150,12 +160,12 @@ static bool is_outlier(struct chunks *c, double expected, double seconds)
 
 /* Both costs move by their share of the error. What more quads cost is forgotten in time, so that they are
  * tried again. */
-static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows, size_t depth,
+static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows, const struct readers *r,
                          double seconds)
 {
     size_t n = quads_added(n_streams, n_rows), at = place_of(n);
-    double seen = seen_by(n_rows, depth);
-    double error = seconds - seconds_added(c, n_streams, n_rows, depth);
+    double seen = seen_by(n_rows, r);
+    double error = seconds - seconds_added(c, n_streams, n_rows, r);
     double share = WEIGHT / (1 + seen * seen);
     double quads = fmax(0, seconds_of_quads(c, n) + (c->quads[at] > 0 ? share : 1) * error);
     if (n)
@@ -166,23 +176,25 @@ static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows, size
     c->seen = fmax(0, c->seen + share * seen * error);
 }
 
-void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, size_t depth, double seconds)
+void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struct readers *r,
+                  double seconds)
 {
     double base = n_streams ? base_of(c, n_streams) : 0;
-    bool is_known = !n_streams || !n_rows || seconds_added(c, n_streams, n_rows, depth) > 0;
-    if (is_known && is_outlier(c, chunks_guess(c, n_streams, n_rows, depth), seconds))
+    bool is_known = !n_streams || !n_rows || seconds_added(c, n_streams, n_rows, r) > 0;
+    if (is_known && is_outlier(c, chunks_guess(c, n_streams, n_rows, r), seconds))
         return;
     if (!n_streams && n_rows >= MIN_ALONE)
         average(&c->alone, seconds / (double)n_rows);
     else if (n_streams && !n_rows)
         average(&c->base[class_of(n_streams)], seconds);
     else if (n_streams && base > 0)
-        learn_beside(c, n_streams, n_rows, depth, seconds - base);
+        learn_beside(c, n_streams, n_rows, r, seconds - base);
 }
 
-double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows, size_t depth)
+double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows,
+                    const struct readers *r)
 {
     if (!n_streams)
         return (double)n_rows * c->alone;
-    return base_of(c, n_streams) + seconds_added(c, n_streams, n_rows, depth);
+    return base_of(c, n_streams) + seconds_added(c, n_streams, n_rows, r);
 }

@@ -20,12 +20,23 @@ struct chunks {   /* zeroed, then max */
     uint32_t late;              /* steps in a row that took longer than expected */
 };
 
-/* Rows for the next step of n_readers prompts, beside n_streams texts; 0, with streams only: none this
- * time. depth: how much of its prompt the first reader has read. */
-uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers, size_t depth);
-/* A step of n_streams texts and n_rows rows of prompts at this depth took so long. */
-void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, size_t depth, double seconds);
+struct reader {           /* a prompt */
+    size_t unread, depth; /* rows that are still to come, and those before them */
+};
+
+/* In the order in which a step takes their rows */
+struct readers {
+    size_t n;
+    const struct reader *of; /* [n] */
+};
+
+/* Rows of prompts for the next step, beside n_streams texts; 0, with streams only: none this time. */
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct readers *r);
+/* A step of n_streams texts and the first n_rows rows of these prompts took so long. */
+void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struct readers *r,
+                  double seconds);
 /* What such a step will take, s; 0: unknown. */
-double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows, size_t depth);
+double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows,
+                    const struct readers *r);
 
 #endif
