@@ -171,7 +171,8 @@ static double ms_of(const struct cost *cost, size_t n_streams, size_t rows, size
            cost->seen * (double)(rows ? rows + READ : 0) * (double)depth / 1000;
 }
 
-static const struct readers nobody = {0, NULL}, at_begin = {1, &(struct reader){PROMPT, 0}};
+static const struct prompt_readers nobody = {0, NULL},
+                                   at_begin = {1, &(struct prompt_reader){PROMPT, 0}};
 
 /* Reads a prompt beside n streams. Now and then something else holds a step up. Returns the time. */
 static double read_prompt(struct chunks *c, const struct cost *cost, size_t n, double *longest)
@@ -179,7 +180,7 @@ static double read_prompt(struct chunks *c, const struct cost *cost, size_t n, d
     double sum = 0;
     *longest = 0;
     for (size_t depth = 0, i = 0; depth < PROMPT; i++) {
-        struct readers r = {1, &(struct reader){PROMPT - depth, depth}};
+        struct prompt_readers r = {1, &(struct prompt_reader){PROMPT - depth, depth}};
         size_t rows = chunks_choose(c, n, &r);
         if (rows > r.of->unread)
             rows = r.of->unread;
@@ -218,7 +219,7 @@ END_TEST
 START_TEST(each_prompt_has_its_depth)
 {
     static const struct cost cost = {0.1, 3, 0.5};
-    struct readers r = {2, (struct reader[]){{2, 0}, {PROMPT, PROMPT}}};
+    struct prompt_readers r = {2, (struct prompt_reader[]){{2, 0}, {PROMPT, PROMPT}}};
     struct chunks c = {.max = 512};
     double longest;
     for (int i = 0; i < 20; i++)
@@ -255,8 +256,8 @@ START_TEST(many_readers_get_more)
     static const struct cost cost = {0, 6, 0};
     struct chunks c = {.max = 512};
     double ms = 0;
-    struct reader of[31];
-    struct readers many = {31, of};
+    struct prompt_reader of[31];
+    struct prompt_readers many = {31, of};
     for (size_t i = 0; i < many.n; i++)
         of[i] = *at_begin.of;
     chunks_learn(&c, 1, 0, &nobody, BASE * 1e-3);

@@ -339,16 +339,16 @@ static void refuse(struct scheduler *s, const struct share *r, const struct tern
     }
 }
 
-static void take_readers(const struct scheduler *s, const struct batch *b, struct reader *of)
+static void take_readers(const struct scheduler *s, const struct batch *b, struct prompt_reader *of)
 {
     for (size_t i = 0; i < b->n_readers; i++)
-        of[i] =
-            (struct reader){unread(s, b->readers[i]), tern_seq_length(s->ctx, b->readers[i]->seq)};
+        of[i] = (struct prompt_reader){unread(s, b->readers[i]),
+                                       tern_seq_length(s->ctx, b->readers[i]->seq)};
 }
 
 /* Of prompts, beside a row for each stream */
 static uint32_t choose_rows(struct scheduler *s, const struct batch *b,
-                            const struct readers *readers)
+                            const struct prompt_readers *readers)
 {
     uint32_t room = s->chunks.max - (uint32_t)b->n_streams;
     uint32_t max = readers->n ? chunks_choose(&s->chunks, b->n_streams, readers) : 0;
@@ -359,8 +359,8 @@ static void step(struct scheduler *s, const struct batch *b)
 {
     struct share r;
     struct tern_error e = {0};
-    struct reader of[MAX_PARALLEL];
-    struct readers readers = {b->n_readers, of};
+    struct prompt_reader of[MAX_PARALLEL];
+    struct prompt_readers readers = {b->n_readers, of};
     take_readers(s, b, of);
     uint32_t max = choose_rows(s, b, &readers);
     share_rows(s, b, max, &r);
@@ -388,7 +388,7 @@ static void step(struct scheduler *s, const struct batch *b)
 
 static void look(struct scheduler *s, const struct batch *b)
 {
-    enter_step(s, chunks_guess(&s->chunks, 0, b->n_looks, &(struct readers){0}), true);
+    enter_step(s, chunks_guess(&s->chunks, 0, b->n_looks, &(struct prompt_readers){0}), true);
     double start = stopwatch_now();
     s->was_cancelled = run_attention_look(s, b->looks, b->n_looks) == TERN_CANCELLED;
     leave_step(s, b->looks, b->n_looks, s->was_cancelled ? 0 : b->n_looks, stopwatch_now() - start);

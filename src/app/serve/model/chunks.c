@@ -93,7 +93,7 @@ static double seconds_of_quads(const struct chunks *c, size_t n)
 }
 
 /* What the first n_rows rows of the prompts attend to */
-static double seen_by(size_t n_rows, const struct readers *r)
+static double seen_by(size_t n_rows, const struct prompt_readers *r)
 {
     double seen = 0;
     for (size_t i = 0, rows; i < r->n && n_rows; i++, n_rows -= rows) {
@@ -104,14 +104,14 @@ static double seen_by(size_t n_rows, const struct readers *r)
 }
 
 static double seconds_added(const struct chunks *c, size_t n_streams, size_t n_rows,
-                            const struct readers *r)
+                            const struct prompt_readers *r)
 {
     return seconds_of_quads(c, quads_added(n_streams, n_rows)) + seen_by(n_rows, r) * c->seen;
 }
 
 /* The number of rows that go fastest, of those that add so many seconds at most. What more rows than in the
  * step before cost is only guessed. */
-static uint32_t best_rows(const struct chunks *c, size_t n_streams, const struct readers *r,
+static uint32_t best_rows(const struct chunks *c, size_t n_streams, const struct prompt_readers *r,
                           double base, double seconds)
 {
     uint32_t more = c->last / GROWTH > QUAD ? c->last / GROWTH : QUAD, best = 1;
@@ -127,7 +127,7 @@ static uint32_t best_rows(const struct chunks *c, size_t n_streams, const struct
     return best;
 }
 
-uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct readers *r)
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct prompt_readers *r)
 {
     if (!n_streams)
         return c->alone > 0 ? clamp(ALONE / c->alone, MIN_ALONE, c->max)
@@ -160,8 +160,8 @@ static bool is_outlier(struct chunks *c, double expected, double seconds)
 
 /* Both costs move by their share of the error. What more quads cost is forgotten in time, so that they are
  * tried again. */
-static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows, const struct readers *r,
-                         double seconds)
+static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows,
+                         const struct prompt_readers *r, double seconds)
 {
     size_t n = quads_added(n_streams, n_rows), at = place_of(n);
     double seen = seen_by(n_rows, r);
@@ -176,7 +176,7 @@ static void learn_beside(struct chunks *c, size_t n_streams, size_t n_rows, cons
     c->seen = fmax(0, c->seen + share * seen * error);
 }
 
-void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struct readers *r,
+void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struct prompt_readers *r,
                   double seconds)
 {
     double base = n_streams ? base_of(c, n_streams) : 0;
@@ -192,7 +192,7 @@ void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struc
 }
 
 double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows,
-                    const struct readers *r)
+                    const struct prompt_readers *r)
 {
     if (!n_streams)
         return (double)n_rows * c->alone;

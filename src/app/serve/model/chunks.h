@@ -20,23 +20,23 @@ struct chunks {   /* zeroed, then max */
     uint32_t late;              /* steps in a row that took longer than expected */
 };
 
-struct reader {           /* a prompt */
+struct prompt_reader {    /* a prompt */
     size_t unread, depth; /* rows that are still to come, and those before them */
 };
 
 /* In the order in which a step takes their rows */
-struct readers {
+struct prompt_readers {
     size_t n;
-    const struct reader *of; /* [n] */
+    const struct prompt_reader *of; /* [n] */
 };
 
 /* Rows of prompts for the next step, beside n_streams texts; 0, with streams only: none this time. */
-uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct readers *r);
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct prompt_readers *r);
 /* A step of n_streams texts and the first n_rows rows of these prompts took so long. */
-void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struct readers *r,
+void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struct prompt_readers *r,
                   double seconds);
 /* What such a step will take, s; 0: unknown. */
 double chunks_guess(const struct chunks *c, size_t n_streams, size_t n_rows,
-                    const struct readers *r);
+                    const struct prompt_readers *r);
 
 #endif
