@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 from cli_case import RUN, write_model
-from serve_case import MODEL, SLOW, WHY, ServeCase, Server, together, until
+from serve_case import MODEL, SERVE, SLOW, WHY, ServeCase, Server, together, until
 from serve_models import thinker
 
 STORY = (
@@ -426,11 +426,22 @@ class Kept(unittest.TestCase):
             for f in self.files():
                 self.assertIn(f.read_bytes()[:4], (b"", b"TERN"), i)
 
+    def refused(self, *arguments):
+        """What a server says that does not even listen, and its exit code."""
+        p = subprocess.run([SERVE, MODEL, "--port", "0", *map(str, arguments)], capture_output=True, text=True, timeout=30)
+        self.assertEqual(p.stdout, "")
+        return p.returncode, p.stderr
+
     def test_a_folder_must_exist(self):
-        server = Server("--cache-dir", self.folder / "none", wait=False)
-        self.assertNotEqual(server.process.wait(10), 0)
-        self.assertIn(f"--cache-dir {self.folder}/none: the folder must exist", server.text())
-        server.stop()
+        code, text = self.refused("--cache-dir", self.folder / "none")
+        self.assertEqual((code, text), (4, f"serve: --cache-dir {self.folder}/none: the folder must exist: No such file or directory\n"))
+
+    def test_no_memory_to_keep_anything(self):
+        self.run_once(STORY)
+        kept = [(f, f.read_bytes()) for f in self.files()]
+        code, text = self.refused("--cache-dir", self.folder, "--cache-ram", 0)
+        self.assertEqual((code, text), (2, "serve: --cache-dir saves what --cache-ram holds, and that is 0: leave one of the two out\n"))
+        self.assertEqual(kept, [(f, f.read_bytes()) for f in self.files()])
 
     def test_a_folder_belongs_to_one_server(self):
         server = Server("--cache-dir", self.folder)

@@ -130,8 +130,21 @@ class Pages(ServeCase):
         for method, path, allowed in (("GET", CHAT, "POST"), ("POST", "/health", "GET, HEAD"), ("PUT", "/v1/models/x", "GET, HEAD")):
             status, headers, body = self.server.ask(method, path)
             self.assertEqual((status, body["error"]["code"], headers["allow"]), (405, "method_not_allowed", allowed))
+            self.assertEqual(body["error"]["type"], "invalid_request_error")
         status, _, body = self.get("/nothing", headers={"anthropic-version": "2023-06-01"})
         self.assertEqual((status, body["type"]), (404, "error"))
+
+    def test_fields_of_two_lines(self):
+        """Of a first request and of a later one: nothing behind the header is read as another request."""
+        body = b'{"prompt":"a","max_tokens":1}'
+        first = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for fields in (b"Transfer-Encoding:\r\n chunked\r\nContent-Length: 29\r\n", b"Content-Length: 29\r\nX: a\r\n\tb\r\n",
+                       b"Content-: 29\r\n Length\r\n", b"Transfer-: chunked\r\n Encoding\r\n", b"Content-Length: 2\r\n 9\r\n"):  # fmt: skip
+            for before in (b"", first):
+                with self.subTest(fields, later=bool(before)):
+                    answer = self.server.raw(before + b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + fields + b"\r\n" + body + first)
+                    self.assertEqual(answer.count(b"HTTP/1.1 200 "), len(before[:1]), answer)
+                    self.assertEqual(answer.count(b"HTTP/1.1 400 "), 1, answer)
 
     def test_paths_without_v1(self):
         for path in ("/models", "/models/any"):
@@ -428,6 +441,7 @@ class Keys(ServeCase):
             self.assertEqual(self.ask("Bearer " + key)[0], 200, key)
             self.assertEqual(self.ask("bearer  " + key)[0], 200, key)
             self.assertEqual(self.ask(key, "x-api-key")[0], 200, key)
+            self.assertEqual((self.ask(f"Bearer {key} \t")[0], self.ask(key + " ", "x-api-key")[0]), (200, 200), key)
 
     def test_bad(self):
         for key in ("", "Bearer", "Bearer ", "Bearer key", "Bearer key-of-optio", "Bearer key-of-optionn", "Basic key-of-option", "key-of-option",
@@ -437,6 +451,8 @@ class Keys(ServeCase):
             self.assertIn(b'"type":"authentication_error"', answer)
             self.assertIn(b"WWW-Authenticate: Bearer", answer)
         self.assertEqual(self.ask()[0], 401)
+        code, answer = self.ask("http://evil.example", "Origin")  # a fault before that of the key
+        self.assertEqual((code, b"WWW-Authenticate" in answer), (403, False))
 
     def test_open_paths(self):
         """/health and the page ask for no key; everything else does, unknown paths, too."""
@@ -473,10 +489,11 @@ class Origins(ServeCase):
         for origin in ("https://app.example", "http://localhost:3000"):
             code, headers, _ = self.status(here, origin)
             self.assertEqual((code, headers["access-control-allow-origin"], headers["vary"]), (200, origin, "Origin"))
-        for origin in (f"http://127.0.0.1:{self.port + 1}", f"http://{here}.evil.example", "https://evil.example", "null", "https://app.example.evil.example", "http://app.example", "https://app.example:444", "http://localhost", "*"):
+        for origin in (f"http://127.0.0.1:{self.port + 1}", f"http://{here}.evil.example", f"httpx://{here}", "https://evil.example", "null", "https://app.example.evil.example", "http://app.example", "https://app.example:444", "http://localhost", "*"):
             code, headers, body = self.status(here, origin)
             self.assertEqual((code, body["error"]["code"]), (403, "origin_not_allowed"), origin)
             self.assertNotIn("access-control-allow-origin", headers)
+            self.assertNotIn("allow", self.status(here, origin, "PUT")[1])
 
     def test_preflight(self):
         fields = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}

@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -85,6 +86,23 @@ static long try_kill(void)
     return kill(getppid(), 0);
 }
 
+static long try_queue(void)
+{
+    siginfo_t info = {.si_code = SI_QUEUE};
+    return syscall(SYS_rt_tgsigqueueinfo, getppid(), getppid(), 0, &info);
+}
+
+static long try_limits(void)
+{
+    struct rlimit r;
+    return prlimit(getppid(), RLIMIT_NOFILE, NULL, &r);
+}
+
+static long try_advise(void)
+{
+    return syscall(440 /* process_madvise */, -1, NULL, 0, MADV_COLD, 0);
+}
+
 static long try_unlink(void)
 {
     return unlink("/tmp/tern-sandbox-test");
@@ -109,7 +127,8 @@ static const struct {
                {"fork", try_fork},         {"socket", try_socket},
                {"connect", try_connect},   {"bind", try_bind},
                {"ptrace", try_trace},      {"kill", try_kill},
-               {"unlink", try_unlink},     {"rename", try_rename},
+               {"queue", try_queue},       {"limits", try_limits},
+               {"advise", try_advise},     {"unlink", try_unlink},     {"rename", try_rename},
                {"executable memory", try_executable}};
 enum { N_REFUSED = sizeof refused / sizeof *refused };
 
@@ -162,6 +181,8 @@ static void go_on(void)
     close(fd);
     ck_assert_int_eq(pipe(pair), 0);
     ck_assert_int_ge(eventfd(0, 0), 0);
+    struct rlimit r;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &r), 0);
     signal(SIGUSR1, SIG_IGN);
     ck_assert_int_eq(raise(SIGUSR1), 0);
 }

@@ -5,6 +5,7 @@
 #include "app/cli/signals.h"
 #include "app/serve/http/frame.h"
 #include "app/serve/sandbox.h"
+#include "app/serve/model/saved_prefixes.h"
 #include "app/serve/model/scheduler.h"
 
 #include <errno.h>
@@ -85,6 +86,8 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
     json_object_seed(0); /* reads random bytes from a file, perhaps */
     if (!s)
         s = look_for(o->model, e);
+    if (!s && o->value[SERVE_CACHE_DIR].given)
+        s = saved_prefixes_check(o->value[SERVE_CACHE_DIR].text, e);
     if (!s)
         s = start(&server, &f, e);
     if (!s)

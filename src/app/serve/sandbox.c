@@ -1,6 +1,6 @@
 /* The sandbox: see sandbox.h. A BPF program that the kernel runs before each system call of each
  * thread. It lists what is refused, so that what libc needs tomorrow still works; the arguments of
- * clone, mmap, mprotect and tgkill are looked at. */
+ * clone, mmap, mprotect, tgkill and prlimit64 are looked at. */
 #define _GNU_SOURCE /* CLONE_THREAD */
 #include "app/serve/sandbox.h"
 
@@ -50,7 +50,7 @@
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
-enum { MOUNT_SETATTR = 442, QUOTACTL_FD = 443, LANDLOCK = 444 };
+enum { PROCESS_MADVISE = 440, MOUNT_SETATTR = 442, QUOTACTL_FD = 443, LANDLOCK = 444 };
 
 static const int refused[] = {
 #ifdef __x86_64__ /* calls of old that AArch64 never had */
@@ -68,8 +68,8 @@ static const int refused[] = {
     SYS_fremovexattr, SYS_memfd_create, SYS_inotify_init1, SYS_fanotify_init,
     /* programs and processes */
     SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp,
-    SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_pidfd_open, SYS_pidfd_send_signal,
-    SYS_pidfd_getfd, SYS_personality,
+    SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_open, SYS_pidfd_send_signal,
+    SYS_pidfd_getfd, PROCESS_MADVISE, SYS_personality,
     /* connections and other ways out */
     SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_shmget, SYS_shmat,
     SYS_msgget, SYS_semget, SYS_mq_open, SYS_io_uring_setup, SYS_io_uring_enter,
@@ -144,6 +144,7 @@ static void build(struct program *p)
     add_argument(p, SYS_mprotect, 2, BPF_JSET, PROT_EXEC, false);
     add_argument(p, SYS_pkey_mprotect, 2, BPF_JSET, PROT_EXEC, false);
     add_argument(p, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid(), true);
+    add_argument(p, SYS_prlimit64, 0, BPF_JEQ, 0, true); /* 0: this process */
     answer(p, SECCOMP_RET_ALLOW);
 }
 

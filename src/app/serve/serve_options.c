@@ -89,6 +89,8 @@ static enum tern_status check_whole(const struct serve_options *o, struct tern_e
                             "--host %.60s lets other machines in, so a key is needed: "
                             "--api-key-file, --api-key or TERN_API_KEY",
                             o->value[SERVE_HOST].text);
+    if (o->value[SERVE_CACHE_DIR].given && !o->value[SERVE_CACHE_RAM].integer)
+        return parser_usage(e, "--cache-dir saves what --cache-ram holds, and that is 0: leave one of the two out");
     if (!o->model || !*o->model)
         return parser_usage(e, "no weights file was given; usage: serve MODEL [options] (--help "
                                "shows examples)");

@@ -85,9 +85,9 @@ static unsigned differs(const char *key, const char *text, size_t n)
     return wrong;
 }
 
-size_t api_keys_find(const struct api_keys *k, const char *text)
+size_t api_keys_find(const struct api_keys *k, const char *text, size_t n)
 {
-    size_t n = strlen(text), found = 0;
+    size_t found = 0;
     for (size_t i = 0; i < k->n; i++)
         found += differs(k->key[i], text, n) ? 0 : i + 1 - found;
     return found;

@@ -13,8 +13,8 @@ enum tern_status api_keys_open(struct api_keys *k, const struct serve_options *o
                                struct tern_error *e);
 void api_keys_close(struct api_keys *k);
 
-/* The number of the key that text is, from 1; 0: none. The time does not depend on how many bytes
+/* The number of the key that text [n] is, from 1; 0: none. The time does not depend on how many bytes
  * are right, nor on which key it is. */
-size_t api_keys_find(const struct api_keys *k, const char *text);
+size_t api_keys_find(const struct api_keys *k, const char *text, size_t n);
 
 #endif

@@ -12,8 +12,8 @@ static const char *type_of(int status)
         const char *type;
     } types[] = {
         {400, FAULT_INVALID},       {401, "authentication_error"}, {403, "permission_error"},
-        {404, "not_found_error"},   {405, "not_found_error"},      {408, "timeout_error"},
-        {413, "request_too_large"}, {429, "rate_limit_error"},     {503, "overloaded_error"}};
+        {404, "not_found_error"},   {408, "timeout_error"},        {413, "request_too_large"},
+        {429, "rate_limit_error"},  {503, "overloaded_error"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].status == status)
             return types[i].type;

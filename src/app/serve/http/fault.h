@@ -15,7 +15,7 @@ struct fault {         /* zeroed: nothing is wrong */
 };
 
 /* The types by status: 400 invalid_request_error, 401 authentication_error, 403 permission_error,
- * 404 and 405 not_found_error, 408 timeout_error, 413 request_too_large, 429 rate_limit_error, 500
+ * 404 not_found_error, 405 invalid_request_error, 408 timeout_error, 413 request_too_large, 429 rate_limit_error, 500
  * server_error, 503 overloaded_error. */
 #define FAULT_INVALID "invalid_request_error"
 

@@ -19,7 +19,15 @@ struct header_sum {
     size_t n, bytes; /* cookies and parameters are no fields, but count among the n */
     size_t n_host, n_length, n_encoding;
     bool bad; /* a name or value with a byte that may not be there */
+    bool folded;
 };
+
+/* A field of two lines, which is not allowed (RFC 9112, 5.2). MHD 0.9 appends the second one to the field's name: so a
+ * length may be lost or made up. It does that in memory behind the header; else the value stands behind the name. */
+static bool is_folded(const char *name, const char *value)
+{
+    return MHD_VERSION < 0x01000000 && value && (uintptr_t)value < (uintptr_t)name;
+}
 
 static bool is_token(const char *name)
 {
@@ -41,6 +49,7 @@ static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *nam
     s->n_host += !strcasecmp(name, "host");
     s->n_length += !strcasecmp(name, "content-length");
     s->n_encoding += !strcasecmp(name, "transfer-encoding");
+    s->folded |= is_folded(name, value);
     s->bad |= !is_token(name);
     for (const char *p = value ? value : ""; *p; p++)
         s->bad |= ((unsigned char)*p < ' ' && *p != '\t') || *p == 127;
@@ -54,7 +63,9 @@ static void check_length(struct exchange *x, const struct header_sum *s)
     const char *encoding = exchange_header(x, "transfer-encoding");
     struct fault before = x->fault;
     x->fault = (struct fault){0};
-    if (s->n_length > 1 || s->n_encoding > 1 || (s->n_length && s->n_encoding))
+    if (s->folded)
+        fault_set(&x->fault, 400, NULL, "bad_request", NULL, "a field of the header has two lines");
+    else if (s->n_length > 1 || s->n_encoding > 1 || (s->n_length && s->n_encoding))
         fault_set(&x->fault, 400, NULL, "bad_request", NULL,
                   "the length of the body is stated twice");
     else if (encoding && strcasecmp(encoding, "chunked"))
@@ -178,8 +189,8 @@ static void check_host(struct exchange *x, const struct header_sum *s)
 /* Our own page: http or https, then the Host. */
 static bool is_own_origin(const char *origin, const char *host)
 {
-    const char *rest = strstr(origin, "://");
-    return rest && host && !strncmp(origin, "http", 4) && !strcasecmp(rest + 3, host);
+    size_t n = !strncmp(origin, "http://", 7) ? 7 : !strncmp(origin, "https://", 8) ? 8 : 0;
+    return n && host && !strcasecmp(origin + n, host);
 }
 
 static void check_origin(struct exchange *x)
@@ -214,6 +225,15 @@ static bool is_preflight(struct exchange *x)
 
 /* ---- key and route -------------------------------------------------------------------------- */
 
+/* Bytes of a value without the blanks at its end, which are no part of it (RFC 9110, 5.5) */
+static size_t trimmed(const char *value)
+{
+    size_t n = strlen(value);
+    while (n && (value[n - 1] == ' ' || value[n - 1] == '\t'))
+        n--;
+    return n;
+}
+
 static void check_key(struct exchange *x, unsigned flags)
 {
     const char *text = exchange_header(x, "authorization");
@@ -222,9 +242,9 @@ static void check_key(struct exchange *x, unsigned flags)
         text += 7 + strspn(text + 7, " ");
     else
         text = exchange_header(x, "x-api-key");
-    size_t found = text ? api_keys_find(keys, text) : 0;
+    size_t found = text ? api_keys_find(keys, text, trimmed(text)) : 0;
     x->client = found ? found : x->c->address;
-    if (!keys->n || found || (flags & ROUTE_NO_KEY))
+    if (!keys->n || found || (flags & ROUTE_NO_KEY) || x->fault.status)
         return;
     exchange_add_header(x, "WWW-Authenticate", "Bearer");
     fault_set(&x->fault, 401, NULL, "invalid_api_key", NULL,
@@ -234,6 +254,8 @@ static void check_key(struct exchange *x, unsigned flags)
 
 static void refuse_route(struct exchange *x, const char *allowed)
 {
+    if (x->fault.status)
+        return;
     if (allowed) {
         exchange_add_header(x, "Allow", allowed);
         fault_set(&x->fault, 405, NULL, "method_not_allowed", NULL, "%.20s is not for %.200s",

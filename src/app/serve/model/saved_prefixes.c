@@ -76,12 +76,30 @@ static void load(struct scheduler *s)
     }
 }
 
+static enum tern_status open_folder(int *dir, const char *folder, struct tern_error *e)
+{
+    *dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *dir >= 0 ? TERN_OK : refuse(e, folder, errno == ENOENT ? "the folder must exist" : "open");
+}
+
+enum tern_status saved_prefixes_check(const char *folder, struct tern_error *e)
+{
+    int dir;
+    enum tern_status status = open_folder(&dir, folder, e);
+    if (!status && faccessat(dir, ".", W_OK | X_OK, AT_EACCESS))
+        status = refuse(e, folder, "files in it");
+    if (dir >= 0)
+        close(dir);
+    return status;
+}
+
 enum tern_status saved_prefixes_open(struct scheduler *s, const char *folder, struct tern_error *e)
 {
-    int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return refuse(e, folder, errno == ENOENT ? "the folder must exist" : "open");
-    enum tern_status status = open_one(s, dir, 0, folder, e);
+    int dir;
+    enum tern_status status = open_folder(&dir, folder, e);
+    if (status)
+        return status;
+    status = open_one(s, dir, 0, folder, e);
     if (!status)
         status = open_one(s, dir, 1, folder, e);
     close(dir);

@@ -6,6 +6,8 @@
 
 #include "app/serve/model/model_thread.h"
 
+/* Whether the folder is there, and files may be made in it. */
+enum tern_status saved_prefixes_check(const char *folder, struct tern_error *e);
 /* Opens s->cache_fd in the folder and loads the newest file that is valid. */
 enum tern_status saved_prefixes_open(struct scheduler *s, const char *folder, struct tern_error *e);
 /* Writes the older file. */

@@ -183,7 +183,9 @@ enum tern_status load_all(struct scheduler *s, struct tern_error *e)
     enum tern_status status = open_models(s, e);
     if (!status)
         status = open_context(s, e);
-    if (!status && folder)
+    if (!status && folder && !s->server->plan.prefix)
+        fprintf(stderr, "serve: --cache-dir: no memory is left for kept prompts: nothing is loaded or saved\n");
+    else if (!status && folder)
         status = saved_prefixes_open(s, folder, e);
     if (status)
         return status;
