@@ -28,8 +28,16 @@ class Routes(Client):
         self.assertEqual(r["prompt"], f"<|im_start|>user\n{HI[0]['content']}<|im_end|>\n<|im_start|>assistant\n")
         self.assertEqual(len(r["tokens"]), self.chat().usage.prompt_tokens)
 
+    def test_every_metric_has_a_help(self):
+        text = self.get("/metrics")[2]
+        names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
+        helps = {line.split()[2]: line for line in text.splitlines() if line.startswith("# HELP ")}
+        self.assertEqual([n for n in names if not helps.get(n, "").endswith(".")], [])
+
     def test_props(self):
         p = self.get("/props")[2]
+        for value in p["default_generation_settings"]["params"].values():
+            self.assertLess(len(str(value)), 8, "a float is written as people write it")
         self.assertEqual((p["model_alias"], p["chat_template"], p["default_generation_settings"]["n_ctx"]), ("fable", "chatml", 512))
 
     def test_the_description_has_all_routes(self):

@@ -324,6 +324,8 @@ class Chat(Page):
                          {"temperature": 0.5, "seed": 7, "stop": ["END", "\n\n"], "chat_template_kwargs": {"enable_thinking": False}})  # fmt: skip
         self.assertEqual(asked["response_format"]["json_schema"]["schema"], {"type": "object"})
         self.assertNotIn("top_p", asked)
+        page.js("form.elements.schema.value = '[1]'; form.dispatchEvent(new Event('input'))")
+        self.assertIn("begins with {", page.js("form.elements.schema.validationMessage"))
         page.js("form.elements.schema.value = '{'; form.dispatchEvent(new Event('input'))")
         self.send("Again")
         self.assertIn("Settings, JSON schema", page.text(".error"))

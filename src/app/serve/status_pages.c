@@ -1,4 +1,4 @@
-/* /health, /metrics, /slots, and the page at /. */
+/* /health, /metrics and /slots. */
 #include "app/serve/handlers.h"
 
 #include "app/serve/http/frame.h"
@@ -34,19 +34,23 @@ void handle_metrics(struct server *s, struct exchange *x)
     const struct frame *f = x->frame;
     struct growing_text t = {0};
     char line[96];
-    add_number(&t, "http_connections", "gauge", "Open connections", (double)f->n_connections);
-    add_number(&t, "http_exchanges", "gauge", "Requests being read or answered",
+    add_number(&t, "http_connections", "gauge", "Open connections.", (double)f->n_connections);
+    add_number(&t, "http_exchanges", "gauge", "Requests being read or answered.",
                (double)f->n_exchanges);
-    add_number(&t, "http_accepted_total", "counter", "Connections", (double)f->n_accepted);
-    add_number(&t, "http_refused_total", "counter", "Connections beyond a limit",
+    add_number(&t, "http_accepted_total", "counter", "Connections that were accepted.",
+               (double)f->n_accepted);
+    add_number(&t, "http_refused_total", "counter", "Connections beyond a limit.",
                (double)f->n_refused);
-    add_number(&t, "http_timeouts_total", "counter", "Requests that came too slowly",
+    add_number(&t, "http_timeouts_total", "counter", "Requests that came too slowly.",
                (double)f->n_timeouts);
-    add_number(&t, "http_lost_total", "counter", "Clients that left before their answer",
+    add_number(&t, "http_lost_total", "counter", "Clients that left before their answer.",
                (double)f->n_lost);
-    add_number(&t, "log_lost_total", "counter", "Lines of the log that could not be written",
+    add_number(&t, "log_lost_total", "counter", "Lines of the log that could not be written.",
                (double)f->log.lost);
-    growing_text_add(&t, "# TYPE tern_http_responses_total counter\n", 41);
+    static const char head[] =
+        "# HELP tern_http_responses_total Answers, by the first digit of their status.\n"
+        "# TYPE tern_http_responses_total counter\n";
+    growing_text_add(&t, head, sizeof head - 1);
     for (int i = 2; i < 6; i++) {
         int n = snprintf(line, sizeof line, "tern_http_responses_total{status=\"%dxx\"} %llu\n", i,
                          (unsigned long long)f->n_status[i]);

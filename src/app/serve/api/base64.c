@@ -45,3 +45,12 @@ bool base64_read(struct growing_text *t, const char *text, size_t n)
     }
     return true;
 }
+
+json_t *base64_floats(const float *v, size_t n)
+{
+    struct growing_text text = {0};
+    base64_write(&text, v, n * sizeof *v);
+    json_t *out = text.failed ? NULL : json_stringn(text.p, text.n);
+    growing_text_close(&text);
+    return out;
+}

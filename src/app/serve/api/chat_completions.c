@@ -102,17 +102,12 @@ static void take(struct chat_completion *c, struct exchange *x, const struct ans
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *text_json(const struct growing_text *t)
-{
-    return dialog_json_text(t->n ? t->p : "", t->n);
-}
-
 /* What message and delta share */
 static void put_parts(json_t *out, const struct chat_choice *c, bool functions)
 {
     if (c->thought.n) {
-        json_object_set_new(out, "reasoning_content", text_json(&c->thought));
-        json_object_set_new(out, "reasoning", text_json(&c->thought));
+        json_object_set_new(out, "reasoning_content", dialog_json_grown(&c->thought));
+        json_object_set_new(out, "reasoning", dialog_json_grown(&c->thought));
     }
     if (c->calls && functions) /* one call at most */
         json_object_set(out, "function_call",
@@ -142,7 +137,7 @@ static json_t *message_choice(const struct chat_completion *c, size_t i)
     const struct growing_text *text = &choice->said.text;
     return choice_json(c, i, "message",
                        json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                                 text->n || !choice->calls ? text_json(text) : json_null(),
+                                 text->n || !choice->calls ? dialog_json_grown(text) : json_null(),
                                  "refusal"));
 }
 
@@ -176,7 +171,7 @@ static void write_piece(struct chat_completion *c, struct exchange *x, size_t i)
     if (!said->began)
         write_first(c, x, i);
     if (said->text.n)
-        json_object_set_new(delta, "content", text_json(&said->text));
+        json_object_set_new(delta, "content", dialog_json_grown(&said->text));
     envelope_write(&c->envelope, x, choice_json(c, i, "delta", delta), said);
     clear_choice(choice);
 }

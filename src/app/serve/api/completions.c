@@ -81,8 +81,8 @@ static json_t *choice_json(const struct text_completion *c, struct reply_choice 
         growing_text_add(&text, c->echo[prompt].p, c->echo[prompt].n);
     said->began = true;
     growing_text_add(&text, said->text.p, said->text.n);
-    json_t *out = json_pack("{s:o, s:I}", "text", dialog_json_text(text.n ? text.p : "", text.n),
-                            "index", (json_int_t)index);
+    json_t *out =
+        json_pack("{s:o, s:I}", "text", dialog_json_grown(&text), "index", (json_int_t)index);
     growing_text_close(&text);
     json_object_set_new(out, "logprobs",
                         said->logprobs ? json_incref(said->logprobs) : json_null());

@@ -25,6 +25,11 @@ json_t *dialog_json_text(const char *text, size_t n)
     return out;
 }
 
+json_t *dialog_json_grown(const struct growing_text *t)
+{
+    return dialog_json_text(t->n ? t->p : "", t->n);
+}
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Memory that lives as long as what is composed. */

@@ -41,6 +41,7 @@ struct dialog {
 void dialog_join(struct growing_text *to, const char *text, size_t n);
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. */
 json_t *dialog_json_text(const char *text, size_t n);
+json_t *dialog_json_grown(const struct growing_text *t);
 bool dialog_is_word(char c); /* a letter, a digit or one of _ . : - */
 
 /* The template in use, without marks of thoughts where it knows no thoughts; false: there is none. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/cli/growing_text.h"
 #include "app/serve/api/base64.h"
 #include "app/serve/api/answers.h"
 #include "app/serve/http/exchange.h"
@@ -61,16 +60,6 @@ static float *shorten(const float *v, size_t n)
     return out;
 }
 
-/* Little-endian f32, as the clients read them */
-static json_t *packed(const float *v, size_t n)
-{
-    struct growing_text text = {0};
-    base64_write(&text, v, n * sizeof *v);
-    json_t *out = text.failed ? NULL : json_stringn(text.p, text.n);
-    growing_text_close(&text);
-    return out;
-}
-
 static json_t *vector(const struct embeddings *e, const float *v, size_t dim)
 {
     size_t n = e->dimensions ? e->dimensions : dim;
@@ -78,7 +67,7 @@ static json_t *vector(const struct embeddings *e, const float *v, size_t dim)
     json_t *out;
     v = cut ? cut : v;
     if (!e->as_float)
-        out = packed(v, n);
+        out = base64_floats(v, n);
     else {
         out = json_array();
         for (size_t i = 0; i < n; i++)

@@ -65,11 +65,12 @@ void handle_model(struct server *s, struct exchange *x)
 static json_t *sampler(const struct server *s)
 {
     struct tern_sampler_params p = request_params_defaults(s->model);
-    return json_pack("{s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "temperature", (double)p.temperature,
-                     "top_k", (json_int_t)p.top_k, "top_p", (double)p.top_p, "min_p",
-                     (double)p.min_p, "repeat_penalty", (double)p.repeat_penalty,
-                     "presence_penalty", (double)p.presence_penalty, "frequency_penalty",
-                     (double)p.frequency_penalty);
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "temperature",
+                     request_params_real(p.temperature), "top_k", (json_int_t)p.top_k, "top_p",
+                     request_params_real(p.top_p), "min_p", request_params_real(p.min_p),
+                     "repeat_penalty", request_params_real(p.repeat_penalty), "presence_penalty",
+                     request_params_real(p.presence_penalty), "frequency_penalty",
+                     request_params_real(p.frequency_penalty));
 }
 
 /* Heads of each layer; 0 where it has no attention */

@@ -322,6 +322,18 @@ void request_params_close(struct request_params *p)
     *p = (struct request_params){0};
 }
 
+json_t *request_params_real(float value)
+{
+    char text[32];
+    double real = (double)value;
+    for (int digits = 1; digits <= 9; digits++) { /* nine are enough for any */
+        (void)snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (number_real(text, &real) && (float)real == value)
+            break;
+    }
+    return json_real(real);
+}
+
 bool request_params_length(struct request_params *p, struct fields *f, const char *name,
                            int64_t min)
 {

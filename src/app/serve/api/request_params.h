@@ -45,6 +45,9 @@ bool request_params_read(struct request_params *p, const struct server *s, struc
 /* What holds where a request says nothing, except the seed: that is --seed, or drawn, and is reported. */
 struct tern_sampler_params request_params_defaults(const tern_model *model);
 void request_params_close(struct request_params *p);
+/* A float of them as people write it, the shortest decimal that is read as the same one: 0.9, not
+ * 0.8999999761581421 */
+json_t *request_params_real(float value);
 
 /* The most tokens to answer with, from field `name`, at least `min`; absent: as it was. */
 bool request_params_length(struct request_params *p, struct fields *f, const char *name,

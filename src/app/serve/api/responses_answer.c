@@ -7,6 +7,7 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/carried_thought.h"
+#include "app/serve/api/dialog_parts.h"
 #include "app/serve/api/event_writer.h"
 #include "app/serve/api/logprobs.h"
 #include "app/serve/api/partial_json.h"
@@ -71,16 +72,11 @@ void responses_answer_close(struct responses_answer *a)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static json_t *text_json(const struct growing_text *t)
-{
-    return json_stringn(t->n ? t->p : "", t->n);
-}
-
 /* {"type": type, "text": the text of the open item} */
 static json_t *part_json(const struct responses_answer *a, const char *type, bool whole)
 {
     json_t *part = json_pack("{s:s, s:o}", "type", type, "text",
-                             whole ? text_json(&a->text) : json_string(""));
+                             whole ? dialog_json_grown(&a->text) : json_string(""));
     if (part && !strcmp(type, "output_text")) {
         json_object_set_new(part, "annotations", json_array());
         json_object_set_new(part, "logprobs", whole ? json_incref(a->chances) : json_array());
@@ -108,7 +104,7 @@ static json_t *item_json(const struct responses_answer *a, bool whole, const cha
     if (whole && a->carry) {
         struct growing_text carried = {0};
         carried_thought_write(&carried, a->text.p, a->text.n);
-        json_object_set_new(item, "encrypted_content", text_json(&carried));
+        json_object_set_new(item, "encrypted_content", dialog_json_grown(&carried));
         growing_text_close(&carried);
     }
     return item;

@@ -1,7 +1,6 @@
 /* Requests to /v1/responses: see responses_request.h. */
 #include "app/serve/api/responses_request.h"
 
-#include "app/cli/number.h"
 #include "app/serve/api/responses_input.h"
 #include "app/serve/api/responses_tools.h"
 #include "app/serve/serve_options.h"
@@ -120,16 +119,6 @@ static bool read_text(struct responses_request *r, const struct server *s, struc
     return !json_object_set_new(r->echo, "text", json_pack("{s:o}", "format", echo));
 }
 
-/* A float as people write it: 0.8, not 0.800000012 */
-static json_t *real(float value)
-{
-    char text[32];
-    double short_value = (double)value;
-    (void)snprintf(text, sizeof text, "%.6g", short_value);
-    (void)number_real(text, &short_value);
-    return json_real(short_value);
-}
-
 /* What the response repeats of options, and what it says of those without effect */
 static bool echo_options(struct responses_request *r, const struct server *s, struct fields *f)
 {
@@ -150,9 +139,10 @@ static bool echo_options(struct responses_request *r, const struct server *s, st
         "{s:o, s:O?, s:O?, s:O?, s:O?, s:O?, s:n, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:s}", "model",
         model, "instructions", named[0], "max_output_tokens", named[1], "max_tool_calls", named[2],
         "safety_identifier", named[3], "prompt_cache_key", named[4], "previous_response_id",
-        "truncation", "disabled", "temperature", real(p->temperature), "top_p", real(p->top_p),
-        "presence_penalty", real(p->presence_penalty), "frequency_penalty",
-        real(p->frequency_penalty), "store", store, "background", 0, "service_tier", "default");
+        "truncation", "disabled", "temperature", request_params_real(p->temperature), "top_p",
+        request_params_real(p->top_p), "presence_penalty", request_params_real(p->presence_penalty),
+        "frequency_penalty", request_params_real(p->frequency_penalty), "store", store,
+        "background", 0, "service_tier", "default");
     json_t *given = metadata ? json_incref(metadata) : json_object();
     bool ok =
         echo && !json_object_set_new(echo, "metadata", given) && !json_object_update(r->echo, echo);

@@ -2,7 +2,6 @@
  * have no such weights. */
 #include <stdlib.h>
 
-#include "app/cli/growing_text.h"
 #include "app/serve/api/answers.h"
 #include "app/serve/api/base64.h"
 #include "app/serve/api/token_pages.h"
@@ -31,19 +30,9 @@ static void close_request(void *arg)
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* Little-endian f32 [n_heads, n] */
-static json_t *packed(const struct job_event *e)
-{
-    struct growing_text text = {0};
-    base64_write(&text, e->weights, e->n_weights * sizeof *e->weights);
-    json_t *out = text.failed ? NULL : json_stringn(text.p, text.n);
-    growing_text_close(&text);
-    return out;
-}
-
 static void reply(const struct attention_request *r, struct exchange *x, const struct job_event *e)
 {
-    json_t *weights = packed(e);
+    json_t *weights = base64_floats(e->weights, e->n_weights);
     json_t *body =
         weights ? json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "object", "attention", "layer",
                             (json_int_t)r->layer, "n_heads", (json_int_t)r->n_heads, "n_tokens",

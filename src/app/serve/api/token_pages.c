@@ -118,7 +118,7 @@ static json_t *text_of(const struct server *s, const struct prompt *p, struct fa
     const char *rest = tern_decoder_finish(d, &n);
     growing_text_add(&text, rest, n);
     tern_decoder_close(d);
-    json_t *out = text.failed || text.n > most ? NULL : dialog_json_text(text.n ? text.p : "", text.n);
+    json_t *out = text.failed || text.n > most ? NULL : dialog_json_grown(&text);
     if (text.n > most)
         fault_set(f, 400, NULL, "limit_exceeded", "tokens",
                   "the text of the tokens has more than the %zu bytes that are allowed", most);

@@ -92,8 +92,7 @@ struct exchange {
     atomic_bool lost; /* the client has left meanwhile */
     bool again;       /* the handler shall be called once more, in the long lane */
     /* answer */
-    int status;                    /* 0: not known yet */
-    struct MHD_Response *response; /* owned until MHD has it */
+    int status; /* 0: not known yet */
     struct header {
         struct header *next;
         char *value;

@@ -309,11 +309,14 @@ const REASONS = { length: "length limit reached", stopped: "stopped by you" };
 /* "12 tokens in (8 from the cache); 200 out; 45.2 tokens/s; first after 0.31 s; seed 7" */
 function statsOf(mine) {
   const { usage, timings } = mine, out = usage?.completion_tokens ?? mine.tokens, known = usage?.prompt_tokens_details?.cached_tokens;
-  const speed = timings?.predicted_per_second ?? ((mine.tokens - 1) * 1000) / (performance.now() - mine.first);
+  const speed =
+      ((out - 1) * 1000) /
+      (timings?.predicted_ms ?? performance.now() - mine.first); // the first came with the prompt
   const words = [];
   if (usage) words.push(`${usage.prompt_tokens} tokens in` + (known ? ` (${known} from the cache)` : ""));
   words.push(`${out} out`);
-  if (mine.first && out > 1 && Number.isFinite(speed)) words.push(`${speed.toFixed(speed < 10 ? 2 : 1)} tokens/s`);
+  if (mine.first && out > 7 && Number.isFinite(speed))
+      words.push(`${speed.toFixed(speed < 10 ? 2 : speed < 100 ? 1 : 0)} tokens/s`);
   if (mine.first) words.push(`first after ${((mine.first - mine.begun) / 1000).toFixed(2)} s`);
   if (mine.reason === "length" && isFull(usage?.total_tokens)) words.push("context full");
   else if (REASONS[mine.reason]) words.push(REASONS[mine.reason]);

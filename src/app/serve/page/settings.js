@@ -50,7 +50,9 @@ function keepSettings() {
 function schemaFault() {
   try {
     const schema = JSON.parse(form.elements.schema.value || "{}");
-    return schema && typeof schema === "object" ? "" : "A schema begins with { and ends with }.";
+    return schema && typeof schema === "object" && !Array.isArray(schema)
+               ? ""
+               : "A schema begins with { and ends with }.";
   } catch (error) {
     return "The schema is not valid JSON: " + error.message;
   }
