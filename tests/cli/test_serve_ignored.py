@@ -161,6 +161,11 @@ class Ignored(ServeCase):
             self.assertEqual((status, headers.get("x-tern-ignored")), (200, "receipt, temperature"), path)
             self.assertEqual(self.post(path, {**body, "temperature": "hot"})[0], 400)
 
+    def test_too_many_items(self):
+        error = self.post("/v1/responses", {"input": [{"role": "user", "content": "x"}] * 4097})[2]["error"]
+        self.assertEqual((error["param"], error["code"]), ("input", "limit_exceeded"))
+        self.assertIn("4097 items; at most 4096", error["message"])
+
     def count(self, *blocks):
         talk = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}]
         return self.post("/v1/messages/count_tokens", {"messages": [*talk, {"role": "user", "content": list(blocks)}]})[2]["input_tokens"]

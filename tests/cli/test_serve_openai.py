@@ -98,7 +98,7 @@ class Busy(Client):
                 try:
                     return long(often if i % 2 else once, 300)
                 except openai.InternalServerError as e:
-                    self.assertEqual(e.status_code, 503)
+                    self.assertEqual((e.status_code, e.type), (503, "server_error"))
                     self.assertTrue(float(e.response.headers["retry-after"]) >= 1)
                     return 503
 

@@ -169,11 +169,17 @@ struct compiled *compiled_find(struct server *server, const struct tern_constrai
     if (c || !(c = compile(s, p, f)))
         return c;
     pthread_mutex_lock(&s->lock);
-    c->used = ++s->finds;
-    c->next = s->first;
-    s->first = c;
+    struct compiled *other = look_up(s, p); /* of the other lane, meanwhile */
+    if (!other) {
+        c->used = ++s->finds;
+        c->next = s->first;
+        s->first = c;
+    }
     pthread_mutex_unlock(&s->lock);
-    return c;
+    if (!other)
+        return c;
+    discard(c);
+    return other;
 }
 
 const tern_constraint *compiled_get(const struct compiled *c)
