@@ -708,6 +708,20 @@ class Departures(ServeCase):
                 self.assertEqual(status(answer), 200)
                 self.assertIn(b"[DONE]" if stream else b'"finish_reason":"length"', answer)
 
+    def test_requests_that_are_cut_off(self):
+        """They count no longer than a moment, the first of a connection or a later one."""
+        first = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for before in (b"", first):
+            for part in (b"GET /health HT", first[:-2], b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"):
+                for _ in range(50):
+                    with self.server.connect() as s:
+                        if before:
+                            s.sendall(before)
+                            s.recv(4096)
+                        s.sendall(part)
+                with self.subTest(part, later=bool(before)):
+                    until(lambda: self.server.metric("tern_http_connections") == 1, 5)
+
     def test_half_closed_then_gone(self):
         """A client that ended sending is asked every 250 ms whether it is still there."""
 

@@ -408,11 +408,23 @@ static bool is_late(struct connection *c, double seconds, int64_t most)
     return seconds > (double)most && (!c->ours || (look(c) && c->phase == phase));
 }
 
+/* The client sends no more, and MHD has read all of what is no whole request. */
+static bool is_cut_off(const struct connection *c)
+{
+    char byte;
+    bool reads = c->phase == PHASE_HEAD || (c->phase == PHASE_BODY && !(c->x && c->x->told));
+    return reads && c->half_closed && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void check(struct connection *c)
 {
     const struct frame *f = c->frame;
     const struct serve_options *o = f->server->options;
     double seconds = f->now - c->since;
+    if (is_cut_off(c)) {
+        connections_shut(c);
+        return;
+    }
     switch (c->phase) {
     case PHASE_IDLE:
         if (is_late(c, seconds, c->half_closed ? 0 : serve_number(o, SERVE_IDLE_TIME)))
