@@ -309,7 +309,7 @@ typedef void (*recur_fn)(const struct recur *r);
 typedef float (*log_sum_exp_fn)(const float *x, size_t n);
 
 struct kernels {
-    const char *name; /* of the widest target that set a slot: ref, avx2, avx512, neon; or plain */
+    const char *name; /* of the widest target that set a slot: ref, avx2 ... i8mm; or plain */
     bool plain;       /* ref, and the graph is run by model/plain.c */
     matmul_fn matmul[N_TYPES];
     get_row_fn get_row[N_TYPES];

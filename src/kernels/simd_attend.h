@@ -306,7 +306,7 @@ static NOINLINE void mix_span(const struct attend *b, const struct column *v, si
     s.n = hi - lo;
     s.w += lo * s.line;
     s.ahead += lo * s.step;
-    s.scale += lo;
+    s.scale = s.scale ? s.scale + lo : NULL;
     v->run(&s,
            &(struct meet){b->a + g * b->a_stride + v->d, b->scores + g * BLOCK + lo, b->a_stride,
                           BLOCK, rows, more},

@@ -1,5 +1,5 @@
 /* Lines of a matrix, whose lanes are outputs, times scalars of x, in the vocabulary of ops_*.h: the
- * micro-kernel of matmul with float weights and of both halves of attention. */
+ * micro-kernel of matmul with float weights. */
 #ifndef KERNELS_SIMD_LINES_H
 #define KERNELS_SIMD_LINES_H
 
@@ -15,32 +15,21 @@ struct lines {
     const void *w;
     enum tern_type type;
     size_t line, tile, y_tile, tile_parts;
-    size_t n;    /* lines */
-    size_t last; /* elements of the last part, when `partial`; else it is whole */
-    bool partial;
-    const char *next; /* memory to prefetch, a cache line per line, or NULL: AHEAD of w */
+    size_t n; /* lines */
 };
 
-SIMD vf load_part(const struct lines *m, size_t c, size_t part, bool partial)
+SIMD vf load_part(const struct lines *m, size_t c, size_t part)
 {
     size_t i = c * m->line + part / m->tile_parts * m->tile + part % m->tile_parts * WIDTH;
-    if (m->type == TERN_F32) {
-        const float *p = (const float *)m->w + i;
-        return partial ? vf_load_n(p, m->last) : vf_load(p);
-    }
+    if (m->type == TERN_F32)
+        return vf_load((const float *)m->w + i);
     const uint16_t *p = (const uint16_t *)m->w + i;
-    if (m->type == TERN_BF16)
-        return vf_load_bf16(p);
-    return partial ? vf_load_f16_n(p, m->last) : vf_load_f16(p);
+    return m->type == TERN_BF16 ? vf_load_bf16(p) : vf_load_f16(p);
 }
 
 SIMD void prefetch_line(const struct lines *m, size_t c, size_t parts)
 {
     size_t bytes = m->type == TERN_F32 ? 4 : 2;
-    if (m->next) {
-        __builtin_prefetch(m->next + c * 64);
-        return;
-    }
     if (m->n * m->line * bytes <= SHORT)
         return;
     const char *p = (const char *)m->w + c * m->line * bytes + AHEAD;
@@ -63,7 +52,7 @@ SIMD void dot_lines(float *const *y, struct lines m, const float *const *x, size
         vf w[16];
         prefetch_line(&m, c, parts);
         UNROLL(p, parts)
-            w[p] = load_part(&m, c, p, m.partial && p + 1 == parts);
+            w[p] = load_part(&m, c, p);
         UNROLL(t, tokens) {
             vf xt = vf_set1(x[t][c]);
             UNROLL(p, parts)
@@ -71,13 +60,8 @@ SIMD void dot_lines(float *const *y, struct lines m, const float *const *x, size
         }
     }
     UNROLL(p, parts)
-        UNROLL(t, tokens) {
-            float *to = y[t] + p / m.tile_parts * m.y_tile + p % m.tile_parts * WIDTH;
-            if (m.partial && p + 1 == parts)
-                vf_store_n(to, acc[p][t], m.last);
-            else
-                vf_store(to, acc[p][t]);
-        }
+        UNROLL(t, tokens)
+            vf_store(y[t] + p / m.tile_parts * m.y_tile + p % m.tile_parts * WIDTH, acc[p][t]);
 }
 
 /* The same for rows first .. rows - 1, of which `tokens` at most: beyond the end the last row is

@@ -285,6 +285,7 @@ class Reports(Cli):
         for topic in ("tern", "processor", "has", "kernels", "self-test", "threads", "memory", "huge pages", "reads", "advice"):
             self.assertIn(topic, topics)
         self.assertTrue(all(len(line) < 120 for line in lines), lines)
+        self.bad(2, "--doctor", "--cpu", "ref")  # it looks at all kernels
 
     def test_info_check_selftest_seal(self):
         text = self.good(self.model, "--info").decode()

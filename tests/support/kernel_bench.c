@@ -389,9 +389,13 @@ int bench_all(const char *only, int threads)
         memset(b.y, 0, sizeof(float) * BENCH_X);
         bench_fill(&b, &bench_cases[0]);
         bench_limits(&b);
+        size_t n_run = 0;
         for (size_t i = 0; i < sizeof bench_cases / sizeof *bench_cases; i++)
             if (!only || strstr(bench_cases[i].name, only))
-                bench_one(&b, &bench_cases[i]);
+                n_run++, bench_one(&b, &bench_cases[i]);
+        if (!n_run)
+            fprintf(stderr, "prog_kernels: no case has '%s' in its name\n", only);
+        bad = !n_run;
     }
     pool_close(b.all);
     pool_close(b.one);

@@ -105,7 +105,7 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
         {OPT_THINK, OPT_PROMPT_IDS},  {OPT_TEMPLATE, OPT_PROMPT_IDS},
         {OPT_TOOLS, OPT_PROMPT_IDS},  {OPT_TOOLS, OPT_STOP},
         {OPT_GREEDY, OPT_TEMP},       {OPT_SYSTEM, OPT_SYSTEM_FILE},
-        {OPT_VERBOSE, OPT_QUIET}};
+        {OPT_VERBOSE, OPT_QUIET},     {OPT_DOCTOR, OPT_CPU}};
     static const enum run_option of_a_text[] = {
         OPT_CHAT, OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,  OPT_LOOKUP,
         OPT_MTP,  OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS, OPT_RECEIPT};
