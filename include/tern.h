@@ -786,6 +786,7 @@ struct tern_quantize_report { /* of one tensor, when it has been written */
 struct tern_quantize_params {
     enum tern_type type; /* of the matrices: TERN_Q8 (also if 0), TERN_Q4, TERN_Q4C */
     int n_threads;       /* 0: all available cores */
+    const char *cpu;     /* that runs the model; NULL: the best target; or one of tern_cpu_names */
     /* For TERN_Q4 and TERN_Q4C: matrices that become q8, separated by commas: "head,down,layer.0";
      * or NULL. */
     const char *keep_q8;

@@ -47,7 +47,7 @@ static enum tern_status take_tokens(const struct tern_model *m, const struct req
 static enum tern_status write_calibrated(const struct request *q, const char *path,
                                          struct quantize_params *o, struct tern_error *e)
 {
-    const struct tern_model_params params = {.n_threads = q->n_threads};
+    const struct tern_model_params params = {.n_threads = q->n_threads, .cpu = q->p->cpu};
     struct calibration_text text = {0};
     tern_token *tokens = NULL;
     tern_model *m;
@@ -88,7 +88,7 @@ static enum tern_status write_file(const struct request *q, const char *path, st
 /* What only the finished model knows: its fingerprint, and how far it is from the source. */
 static enum tern_status finish_file(const struct request *q, const char *path, struct tern_error *e)
 {
-    const struct tern_model_params params = {.n_threads = q->n_threads};
+    const struct tern_model_params params = {.n_threads = q->n_threads, .cpu = q->p->cpu};
     tern_model *m;
     uint64_t fingerprint = 0;
     float error = 0, bound = 0;
@@ -119,6 +119,7 @@ enum tern_status tern_quantize(const char *in, const char *out,
     struct fpenv saved = fpenv_enter();
     char *temporary = NULL, why[160];
     enum tern_status s = TERN_OK;
+    unsigned cpu_bits;
     p.type = p.type ? p.type : TERN_Q8;
     if (!in || !out)
         s = error_no_path(e);
@@ -127,6 +128,8 @@ enum tern_status tern_quantize(const char *in, const char *out,
                       MAX_THREADS);
     else if (!q.n_threads)
         q.n_threads = thread_count_best(why, sizeof why);
+    if (!s)
+        s = kernels_cpu(p.cpu, &cpu_bits, e); /* said before anything is written */
     if (!s)
         s = file_check_target(out, in, e);
     if (!s)

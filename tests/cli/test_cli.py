@@ -250,7 +250,7 @@ class Reports(Cli):
         table = (ROOT / "src/kernels/targets.h").read_text()
         names = re.findall(r"(?m)^    TARGET\(\w+, (\w+),", table)
         self.assertIn("avx2vnni", names)
-        for page in ("run/tern.1", "look/tern-look.1", "serve/tern-serve.1"):
+        for page in ("run/tern.1", "look/tern-look.1", "serve/tern-serve.1", "quantize/tern-quantize.1"):
             self.assertIn(f".It Fl -cpu Cm {' | '.join(names)}\n", (ROOT / "src/app" / page).read_text())
 
     def test_weight_types_are_those_of_the_table(self):

@@ -456,11 +456,14 @@ class Others(Case):
         seen = []
         tern.quantize(FABLE, self.folder / "a.bin", "q4", report=seen.append)
         subprocess.run([BUILD / "quantize", FABLE, self.folder / "b.bin", "q4"], check=True, capture_output=True)
-        self.assertEqual((self.folder / "a.bin").read_bytes(), (self.folder / "b.bin").read_bytes())
+        tern.quantize(FABLE, self.folder / "ref.bin", "q4", cpu="ref")
+        for name in ("a.bin", "ref.bin"):
+            self.assertEqual((self.folder / name).read_bytes(), (self.folder / "b.bin").read_bytes())
         self.assertEqual((seen[-1].done, seen[0].was), (seen[-1].total, "q8"))
         for says, call in (
             ("type: 'q2' is not one of q8, q4, q4c", lambda: tern.quantize(FABLE, self.folder / "c.bin", "q2")),
             ("cannot open", lambda: tern.quantize(self.folder / "none", self.folder / "c.bin")), ("has more bits than q8", lambda: tern.quantize(FABLE, self.folder / "c.bin")),
+            ("cpu target 'sse'; it can run: plain", lambda: tern.quantize(FABLE, self.folder / "c.bin", "q4", cpu="sse")),
         ):  # fmt: skip
             self.refused(says, call)
         with self.assertRaisesRegex(ZeroDivisionError, "division"):

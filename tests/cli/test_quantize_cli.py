@@ -100,6 +100,23 @@ class Quantize(Cli):
                 self.assertEqual(self.call(self.model, file, kind, "-t", n, "-q").stdout, b"")
             self.assertEqual(len({file.read_bytes() for file in files}), 1)
 
+    def test_same_bytes_for_any_target(self):
+        """Of those that this machine can run; another name is refused before anything is written."""
+        text, want = self.dir / "tiny.txt", None
+        text.write_bytes(b"One day a cat sat on a mat. The dog saw it and ran away.")
+        for name in (None, "plain", "ref", "avx2", "neon"):
+            out = self.dir / f"by-{name}.bin"
+            done = self.call(FABLE, out, "q4", "--calibrate", text, "-q", *([] if name is None else ["--cpu", name]))
+            if done.returncode == 2:  # it has no such instructions
+                self.assertRegex(done.stderr, rb"the cpu target '(avx2|neon)'; it can run: |is not one of plain\|ref")
+                continue
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            want = want or out.read_bytes()
+            self.assertEqual(out.read_bytes(), want)
+        for more in (["q8"], ["q4", "--calibrate", text]):
+            self.assertIn("--cpu: 'sse' is not one of plain|ref", self.refused(2, FABLE, self.dir / "none.bin", *more, "--cpu", "sse"))
+        self.assertEqual(list(self.dir.glob("none*")), [])
+
     def test_codes_fitted_to_a_text(self):
         text, other = self.dir / "text.txt", self.dir / "other.txt"
         tell = [self.good(FABLE, opening, "-n", "250", "--seed", "1") for opening in OPENINGS]

@@ -36,13 +36,14 @@ class Tensor:
 
 def quantize(
     source: str | Path, out: str | Path, type: str = "q8", *, keep_q8: str | Iterable[str] = (), text: str | None = None, n_threads: int = 0,
-    report: Callable[[Tensor], None] | None = None,
+    cpu: str | None = None, report: Callable[[Tensor], None] | None = None,
 ) -> None:  # fmt: skip
     """Writes the weights file `source` to `out` with smaller matrices, the same bytes as ./quantize and for any number of threads.
 
     type: q8, q4 or q4c. keep_q8: matrices that become q8 in a smaller type, as ["head", "layer.0"]. text: one like those that the model
-    will see, for which the codes are chosen. report: called with each Tensor. tern.Error where a file cannot be read or written, or
-    nothing can be made smaller; after it, after Ctrl-C and after an exception in `report` there is no new file.
+    will see, for which the codes are chosen. cpu: a kernel target that runs the model; all give the same bytes.
+    report: called with each Tensor. tern.Error where a file cannot be read or written, or nothing can be made smaller; after it, after
+    Ctrl-C and after an exception in `report` there is no new file.
 
     Example: tern.quantize("models/fable.bin", "fable-q4c.bin", "q4c")
     """
@@ -67,7 +68,8 @@ def quantize(
             failed.append(e)
         return bool(failed)
 
-    params = QuantizeParams(TYPES.index(type), whole("n_threads", n_threads, 0, 2**31 - 1), kept or None, told, len(told or b""))
+    threads, target = whole("n_threads", n_threads, 0, 2**31 - 1), b",".join(texts("cpu", cpu or ()))
+    params = QuantizeParams(TYPES.index(type), threads, target or None, kept or None, told, len(told or b""))
     params.report, params.stop = REPORT(take), ASK(lambda _: bool(failed or stopped))
     paths = os.fsencode(path("source", source)), os.fsencode(path("out", out))
     arguments = (*paths, ctypes.byref(params), ctypes.byref(error))

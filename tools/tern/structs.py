@@ -245,8 +245,8 @@ REPORT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(RawReport))
 class QuantizeParams(ctypes.Structure):
     """struct tern_quantize_params"""
 
-    _fields_ = [("type", c_int), ("n_threads", c_int), ("keep_q8", c_char_p), ("text", c_char_p), ("text_bytes", c_size_t)]
-    _fields_ += [("report", REPORT), ("arg", c_void_p), ("stop", ASK)]
+    _fields_ = [("type", c_int), ("n_threads", c_int), ("cpu", c_char_p), ("keep_q8", c_char_p), ("text", c_char_p)]
+    _fields_ += [("text_bytes", c_size_t), ("report", REPORT), ("arg", c_void_p), ("stop", ASK)]
 
 
 _CALLS = {  # name: (result, arguments); those that return a status are int

@@ -16,6 +16,7 @@ enum quantize_option { /* in the order of --help */
                        QUANTIZE_CALIBRATE,
                        QUANTIZE_KEEP_Q8,
                        QUANTIZE_THREADS,
+                       QUANTIZE_CPU,
                        QUANTIZE_QUIET,
                        QUANTIZE_HELP,
                        QUANTIZE_VERSION,
@@ -35,6 +36,10 @@ static const struct option_row rows[N_QUANTIZE_OPTIONS] = {
                           .help = "make these matrices q8: parts or names, separated by commas, "
                                   "as in head,down,layer.0"},
     [QUANTIZE_THREADS] = {.title = "General", OPTION_THREADS},
+    [QUANTIZE_CPU] = {.names = "cpu",
+                      .kind = CHOICE,
+                      .words = tern_cpu_names,
+                      .help = "kernels that run the model; the file has the same bytes"},
     [QUANTIZE_QUIET] = {OPTION_QUIET},
     [QUANTIZE_HELP] = {OPTION_HELP},
     [QUANTIZE_VERSION] = {OPTION_VERSION},
@@ -48,7 +53,7 @@ static const struct option_table table = {
              "\n"
              "Writes the weights file IN.bin to OUT.bin with smaller matrices, and prints the\n"
              "error of each tensor. q8 takes 8.5 bits a weight, q4 and q4c 4.5. q4c loses less\n"
-             "than q4. OUT.bin has the same bytes for any number of threads.\n",
+             "than q4. OUT.bin has the same bytes for any --threads and --cpu.\n",
     .rows = rows,
     .n = N_QUANTIZE_OPTIONS,
     .unknown = "--help lists all",
@@ -165,6 +170,7 @@ static enum tern_status quantize(const struct quantize_options *o, struct tern_e
     struct tern_quantize_params p = {.type = o->type,
                                      .keep_q8 = v[QUANTIZE_KEEP_Q8].text,
                                      .n_threads = (int)v[QUANTIZE_THREADS].integer,
+                                     .cpu = v[QUANTIZE_CPU].text,
                                      .report = show,
                                      .arg = &d,
                                      .stop = is_stopped};
