@@ -44,7 +44,7 @@ class Server:
             preexec_fn=before,
         )
         self.port = None
-        self.ready = False
+        self.ready = ""  # the line that says so
         try:
             self.port = int(re.search(r":(\d+)\s*$", self._line("listening"))[1])
             if wait:
@@ -61,8 +61,7 @@ class Server:
         return line
 
     def wait_ready(self):
-        self._line("ready")
-        self.ready = True
+        self.ready = self._line("ready")
 
     @property
     def url(self):

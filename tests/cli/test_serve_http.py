@@ -106,6 +106,14 @@ class Pages(ServeCase):
         until(lambda: "HEAD /health 200" in self.server.text())
         self.assertNotRegex(self.server.text(), "HEAD /health 200 .* lost")
 
+    def test_it_says_which_kernels_run(self):
+        named = Server("--cpu", "ref", "--threads", 1)
+        self.addCleanup(named.stop)
+        self.assertIn("; kernels ref, 1 thread", named.ready)
+        props = named.get("/props")[2]
+        self.assertEqual((props["cpu"], props["n_threads"]), ("ref", 1))
+        self.assertIn(f"; kernels {self.get('/props')[2]['cpu']}, ", self.server.ready)
+
     def test_metrics(self):
         status, headers, text = self.get("/metrics")
         self.assertEqual(status, 200)

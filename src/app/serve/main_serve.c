@@ -39,8 +39,9 @@ static enum tern_status loaded(struct frame *f, struct tern_error *e)
         fprintf(stderr, "serve: no sandbox: %s\n", why);
     if (!tern_chat_info(s->model, &(struct tern_chat_info){0}))
         fprintf(stderr, "serve: the model has no chat template: chats need --chat-template NAME\n");
-    out_print("serve: ready: %s, %lld requests at a time, %u tokens each\n", s->model_name,
-              (long long)serve_number(s->options, SERVE_PARALLEL), s->plan.n_ctx);
+    out_print("serve: ready: %s, %lld requests at a time, %u tokens each; kernels %s, %s\n",
+              s->model_name, (long long)serve_number(s->options, SERVE_PARALLEL), s->plan.n_ctx,
+              s->info.cpu, s->info.threads_why);
     return TERN_OK;
 }
 

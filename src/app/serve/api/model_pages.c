@@ -109,6 +109,8 @@ void handle_props(struct server *s, struct exchange *x)
     json_object_set_new(out, "takes_tools", json_integer(chat.takes_tools));
     json_object_set_new(out, "takes_system", json_boolean(chat.takes_system));
     json_object_set_new(out, "attention_heads", heads(s));
+    json_object_set_new(out, "cpu", text(s->info.cpu));
+    json_object_set_new(out, "n_threads", json_integer(s->info.n_threads));
     json_object_set_new(out, "build_info", text(tern_build_info()));
     json_object_set_new(out, "version", text(tern_version()));
     json_object_set_new(out, "model_name", text(s->info.name));
