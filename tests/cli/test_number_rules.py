@@ -50,9 +50,9 @@ class Rule:
             unit = units[0]
             for other in units[1:]:
                 unit = lcm(unit, other)
-            self.places = max(places(unit), 1)
+            self.places = places(unit)
         elif los and his and max(los) == min(his):
-            self.places = max(places(los[0]), 1)
+            self.places = places(los[0])
 
     def command(self) -> str:
         return "rule " + " ".join(f"{what} {x}" for what, x in self.words)

@@ -1,6 +1,6 @@
 #include "shape_check.h"
 
-#include "sample/language/numbers.h"
+#include "sample/language/decimal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,28 +21,6 @@ static bool accepts(const struct check *c, lang x, const char *p, size_t n)
         x = lang_step(c->s->languages, x, (unsigned char)p[i]);
     assert(x != LANG_FAIL);
     return lang_accepts(c->s->languages, x);
-}
-
-/* Another notation of a number: plain, without exponent, without needless zeros. */
-static bool plain_number(const char *p, size_t n, char *out, size_t room)
-{
-    struct decimal d;
-    if (!decimal_read(p, n, &d) || d.n + abs(d.exponent) + 4 > (int)room)
-        return false;
-    size_t at = 0;
-    if (d.negative)
-        out[at++] = '-';
-    int whole = d.n + d.exponent; /* digits before the point */
-    if (whole <= 0)
-        out[at++] = '0';
-    for (int i = 0; i < whole; i++)
-        out[at++] = i < d.n ? d.digits[i] : '0';
-    if (d.exponent < 0)
-        out[at++] = '.';
-    for (int i = whole < 0 ? whole : whole; i < d.n && d.exponent < 0; i++)
-        out[at++] = i < 0 ? '0' : d.digits[i];
-    out[at] = 0;
-    return true;
 }
 
 static bool equal(const struct json *j, uint32_t a, uint32_t b)
@@ -160,13 +138,6 @@ static bool object_matches(struct check *c, const struct object_shape *o, uint32
     return good;
 }
 
-static bool number_matches(const struct check *c, lang x, const char *p, size_t n)
-{
-    char plain[400];
-    return accepts(c, x, p, n) ||
-           (plain_number(p, n, plain, sizeof plain) && accepts(c, x, plain, strlen(plain)));
-}
-
 static bool find(struct check *c, uint32_t node, uint32_t value)
 {
     const struct node *x = &c->s->nodes[node];
@@ -182,7 +153,7 @@ static bool find(struct check *c, uint32_t node, uint32_t value)
     case JSON_STRING:
         return accepts(c, x->string, p, v->n_text);
     case JSON_NUMBER:
-        return number_matches(c, x->number, p, v->n_text);
+        return accepts(c, x->number, p, v->n_text);
     case JSON_ARRAY:
         for (uint32_t i = 0; i < x->arrays.n; i++)
             if (array_matches(c, &c->s->arrays[x->arrays.first + i], value))

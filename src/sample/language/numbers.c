@@ -214,10 +214,8 @@ static bool reaches(const struct number_rule *r, const struct magnitudes *m, con
     }
     const struct unit *u = &r->multiple_of;
     uint64_t stride = 1;
-    if (u->count && places <= u->places)
+    if (u->count)
         stride = unit_worth(u, u->places - places);
-    else if (u->count) /* an integer with one more digit: fraction_most */
-        stride = u->count * 10;
     uint64_t over = remainder_of(lo.digits, lo.n, stride);
     if (over && !grid_add(&lo, stride - over))
         return false;
@@ -236,12 +234,11 @@ static bool reaches(const struct number_rule *r, const struct magnitudes *m, con
 /* The longest fraction: see numbers.h. */
 static uint32_t fraction_most(const struct number_rule *r)
 {
-    uint32_t places = DECIMAL_DIGITS;
     if (r->multiple_of.count)
-        places = r->multiple_of.places;
-    else if (r->has_lo && r->has_hi && !decimal_compare(&r->lo, &r->hi))
-        places = r->lo.exponent < 0 ? (uint32_t)-r->lo.exponent : 0;
-    return places ? places : 1;
+        return r->multiple_of.places;
+    if (r->has_lo && r->has_hi && !decimal_compare(&r->lo, &r->hi))
+        return r->lo.exponent < 0 ? (uint32_t)-r->lo.exponent : 0;
+    return DECIMAL_DIGITS;
 }
 
 static bool is_live(const struct number_rule *r, const struct prefix *p)
@@ -515,16 +512,16 @@ uint32_t numbers_near(struct numbers *ns, uint32_t state, uint32_t n)
 
 /* ---- languages ---- */
 
-bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n, bool *whole)
+bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n)
 {
     const struct decimal *d = &r->lo;
     if (!r->has_lo || !r->has_hi || r->open_lo || r->open_hi || decimal_compare(d, &r->hi))
         return false;
     int32_t top = d->n && decimal_top(d) > 1 ? decimal_top(d) : 1;
     int32_t last = d->exponent < 0 ? d->exponent : 0;
-    if (top - last > DECIMAL_DIGITS || fraction_most(r) != (uint32_t)(last ? -last : 1))
+    if (top - last > DECIMAL_DIGITS || fraction_most(r) != (uint32_t)-last)
         return false;
-    *n = 0, *whole = !last && top < DECIMAL_DIGITS;
+    *n = 0;
     if (d->negative)
         out[(*n)++] = '-';
     for (int32_t power = top; power-- > last;) {
@@ -532,8 +529,6 @@ bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n, 
             out[(*n)++] = '.';
         out[(*n)++] = decimal_digit(d, power);
     }
-    if (*whole)
-        memcpy(out + *n, ".0", 2);
     return !number_is_empty(r);
 }
 
@@ -565,7 +560,7 @@ lang numbers_lang(struct languages *ls, const struct number_rule *r)
     const struct unit *u = &r->multiple_of;
     if (!r->has_lo && !r->has_hi && !r->n_nots && !u->places && u->count <= 1) {
         if (u->count)
-            return plain(ls, lang_text(ls, ".0", 2), LANG_NONE);
+            return plain(ls, LANG_NONE, LANG_NONE);
         lang e = lang_concat(ls, either(ls, "e", "E"), lang_repeat(ls, either(ls, "+", "-"), 0, 1));
         return plain(ls, lang_concat(ls, lang_text(ls, ".", 1), digits(ls, '0', 1, LANG_MANY)),
                      lang_concat(ls, e, digits(ls, '0', 1, 9)));

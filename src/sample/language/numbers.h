@@ -3,10 +3,10 @@
  * an end.
  *
  * Texts of a rule: plain notation without exponent and without "-0", at most DECIMAL_DIGITS digits. The
- * fraction has at most max(p, 1) digits, where p is the number of decimal places of multiple_of or of
- * lo = hi (1 and 1.0, but not 1.00); without either only DECIMAL_DIGITS limits it. Two rules are plain
- * expressions without these limits: any number (JSON's own syntax, "-0" too, exponents of at most 9
- * digits), and any integer (no exponent, "-0" too, perhaps ".0"). */
+ * fraction has at most as many digits as multiple_of or lo = hi has decimal places: none for integers, so
+ * 1.0 is no text of theirs. Without either only DECIMAL_DIGITS limits it. Two rules are plain expressions
+ * without these limits: any number (JSON's own syntax, "-0" too, exponents of at most 9 digits), and any
+ * integer (digits, "-0" too). */
 #ifndef LANGUAGE_NUMBERS_H
 #define LANGUAGE_NUMBERS_H
 
@@ -33,10 +33,9 @@ uint32_t number_not(const struct number_rule *a, struct number_rule out[NUMBER_N
 /* No text has a value of the rule. */
 bool number_is_empty(const struct number_rule *r);
 
-/* Most rules of one value have two texts, 5 and 5.0, or one: *n bytes of `out`, and where *whole is set these
- * with ".0". False: it is another rule. */
-enum { NUMBER_TEXT = DECIMAL_DIGITS + 2 + 2 };
-bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n, bool *whole);
+/* Most rules of one value have one text: *n bytes of `out`. False: it is another rule. */
+enum { NUMBER_TEXT = DECIMAL_DIGITS + 2 };
+bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n);
 /* The texts of a rule; LANG_NONE: no text; LANG_FAIL. */
 lang numbers_lang(struct languages *ls, const struct number_rule *r);
 

@@ -303,27 +303,6 @@ uint32_t numbers_keyword(struct schema *s, uint32_t sub, const struct keyword *k
     return add_rule(s, &r) ? set_since(s, first) : NUMBERS_NONE;
 }
 
-/* In draft 4, 1.0 is no integer. */
-static lang without_point(struct schema *s, lang x)
-{
-    uint64_t set[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
-    set['.' / 64] &= ~((uint64_t)1 << '.' % 64);
-    lang others = lang_repeat(s->languages, lang_set(s->languages, set), 0, LANG_MANY);
-    return lang_and(s->languages, x, others);
-}
-
-/* Those that are texts: at most two a rule; how many, or UINT32_MAX: r is no such rule. */
-static uint32_t texts_of(struct schema *s, const struct number_rule *r, char *p,
-                         struct lang_span *out)
-{
-    bool whole, integer = r->multiple_of.count && !r->multiple_of.places;
-    size_t n;
-    if (!number_text(r, p, &n, &whole))
-        return UINT32_MAX;
-    out[0] = (struct lang_span){p, n}, out[1] = (struct lang_span){p, n + 2};
-    return whole && !(s->dialect == DRAFT_4 && integer) ? 2 : 1;
-}
-
 lang numbers_language(struct schema *s, uint32_t set)
 {
     if (s->status || set == NUMBERS_NONE)
@@ -331,19 +310,17 @@ lang numbers_language(struct schema *s, uint32_t set)
     struct stretch rules = s->number_sets[set].rules;
     struct chunk_mark mark = schema_mark(s);
     lang *all = schema_take(s, (rules.n + (size_t)1) * sizeof *all);
-    struct lang_span *texts = schema_take(s, 2 * rules.n * sizeof *texts);
+    struct lang_span *texts = schema_take(s, rules.n * sizeof *texts);
     char *bytes = schema_take(s, rules.n * (size_t)NUMBER_TEXT);
     uint32_t n = 0, n_texts = 0;
     for (uint32_t i = 0; bytes && i < rules.n; i++) {
         const struct number_rule *r = &s->rules[rules.first + i];
-        uint32_t more = texts_of(s, r, bytes + i * (size_t)NUMBER_TEXT, texts + n_texts);
-        if (more != UINT32_MAX) {
-            n_texts += more;
-            continue;
-        }
-        all[n++] = numbers_lang(s->languages, r);
-        if (s->dialect == DRAFT_4 && r->multiple_of.count && !r->multiple_of.places)
-            all[n - 1] = without_point(s, all[n - 1]);
+        char *text = bytes + i * (size_t)NUMBER_TEXT;
+        size_t length;
+        if (number_text(r, text, &length))
+            texts[n_texts++] = (struct lang_span){text, length};
+        else
+            all[n++] = numbers_lang(s->languages, r);
     }
     if (bytes)
         all[n++] = lang_texts(s->languages, texts, n_texts);
