@@ -66,6 +66,15 @@ void file_close(int fd)
         close(fd);
 }
 
+void file_read_ahead(int fd, bool on)
+{
+#ifdef POSIX_FADV_RANDOM
+    (void)posix_fadvise(fd, 0, 0, on ? POSIX_FADV_NORMAL : POSIX_FADV_RANDOM);
+#else
+    (void)fd, (void)on;
+#endif
+}
+
 enum tern_status file_read_at(int fd, void *p, size_t n, uint64_t offset, const char *path,
                               struct tern_error *e)
 {

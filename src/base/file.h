@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ enum tern_status file_open_write(int *fd, int mode, const char *path, struct ter
 enum tern_status file_size(int fd, uint64_t *bytes, const char *path, struct tern_error *e);
 
 void file_close(int fd); /* -1 is fine */
+
+/* Whether the system should read ahead of what is read next, as it does at first. */
+void file_read_ahead(int fd, bool on);
 
 /* Reads or writes n bytes at an offset; the end of the file before them is TERN_IO. */
 enum tern_status file_read_at(int fd, void *p, size_t n, uint64_t offset, const char *path,

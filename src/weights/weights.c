@@ -389,7 +389,9 @@ static enum tern_status map_file(struct weights *w, int fd, struct tern_error *e
 /* Everything but the path in the message. */
 static enum tern_status open_parts(struct weights *w, int fd, uint64_t actual, struct tern_error *e)
 {
+    file_read_ahead(fd, false); /* into small pages; the mapping asks for huge ones */
     enum tern_status s = read_header(w, fd, actual, e);
+    file_read_ahead(fd, true);
     if (!s)
         s = check_header(w, e);
     if (!s)
