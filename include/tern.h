@@ -258,16 +258,24 @@ enum tern_answer_kind {
     TERN_ANSWER_NONE,
     TERN_ANSWER_TEXT,
     TERN_ANSWER_THOUGHT,
-    TERN_ANSWER_CALL,
-    TERN_ANSWER_CUT /* of tern_answer_cut: the beginning of a call */
+    TERN_ANSWER_CALL,     /* a call is over: all of it */
+    TERN_ANSWER_CUT,      /* the same of one that broke off: its arguments are a beginning. Do not run it */
+    TERN_ANSWER_BEGIN,    /* a call begins: its id and name */
+    TERN_ANSWER_ARGUMENTS /* more of its arguments */
 };
 
 struct tern_answer_event {
     enum tern_answer_kind kind;
-    const char *text; /* [bytes]; some more text, or thought */
+    const char *text; /* [bytes]; more text, or thought, or more of arguments */
     size_t bytes;
     struct tern_call call; /* with an id: 9 digits where the model wrote none */
 };
+
+/* A call begins, gets its arguments in pieces, and is over or broken off before anything else comes. The pieces add
+ * up to its arguments; who needs whole calls passes over BEGIN and ARGUMENTS. Nothing is taken back, so a call
+ * begins where its arguments do. Where the template has these as JSON, they come as they are written; else each
+ * comes when it is whole, and a text, where the schema or quotes say that it is one, in pieces. A template that
+ * writes the id behind the arguments has all at the end. */
 
 enum tern_status tern_answer_open(tern_answer **out, const tern_model *model,
                                   const struct tern_answer_params *params, struct tern_error *e);
@@ -278,13 +286,15 @@ void tern_answer_close(tern_answer *a);
 enum tern_status tern_answer_push(tern_answer *a, tern_token token, struct tern_error *e);
 enum tern_status tern_answer_push_text(tern_answer *a, const char *text, size_t n,
                                        struct tern_error *e);
-/* The answer is over. What looked like the beginning of a call is text. */
+/* The answer is over. What looked like the beginning of a call is text. A call that has begun breaks off, as it
+ * does before where it is malformed; what follows it is text. */
 enum tern_status tern_answer_finish(tern_answer *a, struct tern_error *e);
 /* The same for an answer that a limit cut off. A call whose name is there comes as TERN_ANSWER_CUT: its
  * arguments are the beginning of a JSON object, or "". Without a name it is dropped where a tag began it,
  * else it is text. tern_answer_message has neither. */
 enum tern_status tern_answer_cut(tern_answer *a, struct tern_error *e);
-/* Takes the next event; TERN_ANSWER_NONE: no more before the next push. Borrowed until then. */
+/* Takes the next event; TERN_ANSWER_NONE: no more before the next push. Its text is borrowed until then, its call
+ * until close. */
 enum tern_answer_kind tern_answer_next(tern_answer *a, struct tern_answer_event *event);
 /* All of the answer so far as the message of an assistant; borrowed until the next push. */
 void tern_answer_message(const tern_answer *a, struct tern_chat_message *m);

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "text/answer_values.h"
 #include "text/tojson.h"
 #include "text/unicode.h"
 
@@ -125,7 +124,32 @@ static enum progress until(struct answer_call *c, struct mark word, struct mark 
     return MORE;
 }
 
+static const struct answer_form *form_of(const struct answer_call *c)
+{
+    return &c->forms->list[c->form];
+}
+
 /* ---- names, ids, JSON objects --------------------------------------------------------------- */
+
+/* Name and id are read: what is left of the call is its arguments and literals. */
+static bool is_named(const struct answer_call *c)
+{
+    const struct answer_form *f = form_of(c);
+    size_t i = c->step;
+    while (i < f->n_steps && f->steps[i].kind != ANSWER_NAME && f->steps[i].kind != ANSWER_ID)
+        i++;
+    return i == f->n_steps;
+}
+
+static bool is_special(char byte)
+{
+    return (unsigned char)byte == ANSWER_SPECIAL;
+}
+
+static enum progress arguments_end(const struct answer_call *c)
+{
+    return answer_is_object((struct mark){c->arguments.p, c->arguments.n}) ? DONE : NONE;
+}
 
 static bool skip_blanks(struct answer_call *c, struct mark rest)
 {
@@ -177,25 +201,25 @@ static enum progress read_object(struct answer_call *c, struct mark rest)
         return MORE;
     if (rest.p[c->from] != '{')
         return NONE;
-    while (c->pos < rest.n) {
-        step_value(c, rest.p[c->pos++], "\"");
-        if (c->depth || c->in_string)
-            continue;
-        struct mark text = {rest.p + c->from, c->pos - c->from};
-        c->began = false;
-        return !answer_is_object(text)                     ? NONE
-               : buffer_add(&c->arguments, text.p, text.n) ? DONE
-                                                           : NO_MEMORY;
+    bool over = false, special = false;
+    c->sure = is_named(c);
+    while (c->pos < rest.n && !over && !special) {
+        special = is_special(rest.p[c->pos]);
+        if (!special)
+            step_value(c, rest.p[c->pos++], "\"");
+        over = !c->depth && !c->in_string;
     }
-    return MORE;
+    const char *more = rest.p + c->from + c->arguments.n;
+    size_t n = (size_t)(rest.p + c->pos - more);
+    if (!buffer_add(&c->arguments, more, n - unicode_tail(more, n)))
+        return NO_MEMORY;
+    if (!over)
+        return special ? NONE : MORE;
+    c->began = false;
+    return arguments_end(c);
 }
 
 /* ---- lists of arguments --------------------------------------------------------------------- */
-
-static const struct answer_form *form_of(const struct answer_call *c)
-{
-    return &c->forms->list[c->form];
-}
 
 static const struct answer_list *list_of(const struct answer_call *c)
 {
@@ -251,13 +275,16 @@ static enum progress list_key(struct answer_call *c, struct mark rest)
     if (!skip_blanks(c, rest))
         return MORE;
     enum progress p = until(c, first_word(list_of(c)->middle), rest);
-    if (c->pos - c->from > KEY_MAX)
+    struct mark key = unquoted(c, answer_core((struct mark){rest.p + c->from, c->pos - c->from}));
+    bool ends = p == DONE;
+    if (c->pos - c->from > KEY_MAX || (ends && memchr(key.p, ANSWER_SPECIAL, key.n))) {
+        c->pos = c->from;
         return NONE;
-    if (p != DONE)
+    }
+    if (!ends)
         return p;
     c->key.n = 0;
     c->list = LIST_MIDDLE, c->began = false;
-    struct mark key = unquoted(c, answer_core((struct mark){rest.p + c->from, c->pos - c->from}));
     return buffer_add(&c->key, key.p, key.n) ? DONE : NO_MEMORY;
 }
 
@@ -283,8 +310,30 @@ static enum progress list_middle(struct answer_call *c, struct mark rest)
     return DONE;
 }
 
+static bool put_key(struct answer_call *c)
+{
+    struct buffer *out = &c->arguments;
+    return buffer_add(out, out->n ? ", " : "{", out->n ? 2 : 1) &&
+           tojson_put_string(c->key.p, c->key.n, TOJSON_JSON, out) && buffer_add(out, ": ", 2);
+}
+
+/* A value begins, and of a text its string. */
+static enum progress begin_value(struct answer_call *c, const struct tools *tools)
+{
+    bool quoted = list_of(c)->text_middle.n > list_of(c)->middle.n;
+    c->from = c->pos, c->depth = 0, c->in_string = false;
+    c->list = LIST_VALUE;
+    c->sure = is_named(c);
+    c->type = !c->is_text ? ANSWER_NO_TEXT
+              : quoted    ? ANSWER_IS_TEXT
+                          : answer_type_of(tools, c->name.p, (struct mark){c->key.p, c->key.n});
+    if (c->type != ANSWER_IS_TEXT)
+        return DONE;
+    return put_key(c) && buffer_add(&c->arguments, "\"", 1) ? DONE : NO_MEMORY;
+}
+
 /* Whitespace at the end of the middle is not part of a text; of other values, none is. */
-static enum progress list_trail(struct answer_call *c, struct mark rest)
+static enum progress list_trail(struct answer_call *c, struct mark rest, const struct tools *tools)
 {
     for (;;) {
         if (c->is_text && !c->trail.n)
@@ -297,9 +346,7 @@ static enum progress list_trail(struct answer_call *c, struct mark rest)
         if (c->is_text)
             c->trail.p++, c->trail.n--;
     }
-    c->from = c->pos, c->depth = 0, c->in_string = false;
-    c->list = LIST_VALUE;
-    return DONE;
+    return begin_value(c, tools);
 }
 
 /* A value with brackets and quotes ends where one of these begins outside of them. */
@@ -342,35 +389,79 @@ static enum progress scan_value(struct answer_call *c, struct mark rest)
     return MORE;
 }
 
-static bool put_text_value(struct answer_call *c, struct mark value, const struct tools *tools)
+/* Whitespace before the end of a text */
+static size_t lead_of(const struct answer_call *c)
 {
-    const struct answer_list *l = list_of(c);
-    struct mark core = answer_core(l->text_after), key = {c->key.p, c->key.n};
-    size_t lead =
-        (size_t)(core.p - l->text_after.p); /* whitespace before the end, if it is there */
-    bool quoted = l->text_middle.n > l->middle.n;
-    if (value.n >= lead && memcmp(value.p + value.n - lead, l->text_after.p, lead) == 0)
-        value.n -= lead;
-    return answer_put_bare(value, quoted ? ANSWER_IS_TEXT : answer_type_of(tools, c->name.p, key),
-                           &c->arguments);
+    struct mark end = list_of(c)->text_after;
+    return (size_t)(answer_core(end).p - end.p);
 }
 
-static enum progress list_value(struct answer_call *c, struct mark rest, const struct tools *tools)
+/* That is no part of it, if it is there. */
+static struct mark without_lead(const struct answer_call *c, struct mark value)
+{
+    size_t lead = lead_of(c);
+    if (value.n >= lead && memcmp(value.p + value.n - lead, list_of(c)->text_after.p, lead) == 0)
+        value.n -= lead;
+    return value;
+}
+
+/* More of a string whose closing quote is not yet written */
+static bool put_inside(struct buffer *out, struct mark text)
+{
+    size_t at = --out->n;
+    char last = out->p[at];
+    bool ok = tojson_put_string(text.p, text.n, TOJSON_JSON, out);
+    out->p[at] = last;
+    out->n -= ok;
+    return ok;
+}
+
+/* What was read of a text since `from`; cut: no more of it comes. */
+static enum progress put_more_text(struct answer_call *c, struct mark rest, bool over, bool cut)
+{
+    struct mark text = {rest.p + c->from, c->pos - c->from};
+    const char *special = memchr(text.p, ANSWER_SPECIAL, text.n);
+    size_t lead = lead_of(c);
+    if (special)
+        text.n = (size_t)(special - text.p), c->pos = c->from + text.n, cut = true;
+    if (over || cut)
+        text = without_lead(c, text);
+    else /* it may belong to the end */
+        text.n = text.n > lead ? text.n - lead : 0;
+    text.n -= over && !special ? 0 : unicode_tail(text.p, text.n);
+    c->from += text.n;
+    if (!put_inside(&c->arguments, text) ||
+        (over && !special && !buffer_add(&c->arguments, "\"", 1)))
+        return NO_MEMORY;
+    return special ? NONE : over ? DONE : MORE;
+}
+
+/* A value that is whole */
+static enum progress put_value(struct answer_call *c, struct mark value)
+{
+    struct buffer *out = &c->arguments;
+    size_t from = out->n;
+    bool ok =
+        put_key(c) && (c->is_text ? answer_put_bare(without_lead(c, value), c->type, out)
+                                  : answer_put_value(value, c->forms->quote, out) ||
+                                        answer_put_bare(answer_core(value), ANSWER_IS_TEXT, out));
+    if (!ok || !memchr(out->p + from, ANSWER_SPECIAL, out->n - from))
+        return ok ? DONE : NO_MEMORY;
+    out->n = from;
+    return NONE;
+}
+
+static enum progress list_value(struct answer_call *c, struct mark rest)
 {
     const struct answer_list *l = list_of(c);
     enum progress p = c->is_text ? until(c, answer_core(l->text_after), rest) : scan_value(c, rest);
-    if (p != DONE)
-        return p;
-    struct mark value = {rest.p + c->from, c->pos - c->from};
-    struct buffer *out = &c->arguments;
-    if (!buffer_add(out, out->n ? ", " : "{", out->n ? 2 : 1) ||
-        !tojson_put_string(c->key.p, c->key.n, TOJSON_JSON, out) || !buffer_add(out, ": ", 2))
-        return NO_MEMORY;
-    bool ok = c->is_text ? put_text_value(c, value, tools)
-                         : answer_put_value(value, c->forms->quote, out) ||
-                               answer_put_bare(answer_core(value), ANSWER_IS_TEXT, out);
-    c->list = LIST_AFTER;
-    return ok ? DONE : NO_MEMORY;
+    if (c->type == ANSWER_IS_TEXT)
+        p = put_more_text(c, rest, p == DONE, false);
+    else if (p == DONE)
+        p = put_value(c, (struct mark){rest.p + c->from, c->pos - c->from});
+    if (p == DONE)
+        c->list = LIST_AFTER;
+    return p;
 }
 
 static enum progress list_after(struct answer_call *c, struct mark rest)
@@ -390,13 +481,13 @@ static enum progress read_list(struct answer_call *c, struct mark rest, const st
         p = c->list == LIST_NEXT     ? list_next(c, rest, &over)
             : c->list == LIST_KEY    ? list_key(c, rest)
             : c->list == LIST_MIDDLE ? list_middle(c, rest)
-            : c->list == LIST_TRAIL  ? list_trail(c, rest)
-            : c->list == LIST_VALUE  ? list_value(c, rest, tools)
+            : c->list == LIST_TRAIL  ? list_trail(c, rest, tools)
+            : c->list == LIST_VALUE  ? list_value(c, rest)
                                      : list_after(c, rest);
     struct buffer *out = &c->arguments;
     if (p == DONE && (!buffer_add(out, out->n ? "}" : "{}", out->n ? 1 : 2)))
         return NO_MEMORY;
-    return p == DONE && !answer_is_object((struct mark){out->p, out->n}) ? NONE : p;
+    return p == DONE ? arguments_end(c) : p;
 }
 
 /* ---- a call --------------------------------------------------------------------------------- */
@@ -432,7 +523,7 @@ static void begin_steps(struct answer_call *c)
 {
     c->phase = CALL_STEPS, c->list = LIST_NEXT;
     c->step = c->k = c->depth = 0;
-    c->began = c->in_string = false;
+    c->sure = c->began = c->in_string = false;
     c->name.n = c->id.n = c->arguments.n = 0;
 }
 
@@ -485,39 +576,10 @@ enum answer_call_result answer_call_read(struct answer_call *c, struct mark rest
                           : ANSWER_CALL_MORE;
 }
 
-/* A text of a list without its end: what may be the first bytes of that is left out. */
-static bool cut_text(struct answer_call *c, struct mark value)
+bool answer_call_cut(struct answer_call *c, struct mark rest)
 {
-    struct buffer *out = &c->arguments;
-    struct mark end = list_of(c)->text_after;
-    size_t lead = (size_t)(answer_core(end).p - end.p);
-    if (lead && value.n >= lead && memcmp(value.p + value.n - lead, end.p, lead) == 0)
-        value.n -= lead;
-    value.n -= unicode_tail(value.p, value.n);
-    bool ok = buffer_add(out, out->n ? ", " : "{", out->n ? 2 : 1) &&
-              tojson_put_string(c->key.p, c->key.n, TOJSON_JSON, out) && buffer_add(out, ": ", 2) &&
-              tojson_put_string(value.p, value.n, TOJSON_JSON, out);
-    out->n -= ok; /* its last quote */
-    return ok;
-}
-
-bool answer_call_cut(struct answer_call *c, struct mark rest, const struct tools *tools)
-{
-    enum answer_step_kind kind = form_of(c)->steps[c->step].kind;
-    struct mark text = {rest.p + c->from, c->pos - c->from}, key = {c->key.p, c->key.n};
-    if (!buffer_add(&c->arguments, "", 1))
-        return false;
-    c->arguments.n--; /* the NUL is not counted */
-    if (kind == ANSWER_LIST && c->list == LIST_VALUE && c->is_text) {
-        bool quoted = list_of(c)->text_middle.n > list_of(c)->middle.n;
-        return !(quoted || answer_type_of(tools, c->name.p, key) == ANSWER_IS_TEXT) ||
-               cut_text(c, text);
-    }
-    if (kind != ANSWER_ARGUMENTS || !c->began)
-        return true;
-    const char *special = memchr(text.p, ANSWER_SPECIAL, text.n);
-    text.n = special ? (size_t)(special - text.p) : text.n - unicode_tail(text.p, text.n);
-    return buffer_add(&c->arguments, text.p, text.n);
+    return form_of(c)->steps[c->step].kind != ANSWER_LIST || c->list != LIST_VALUE ||
+           c->type != ANSWER_IS_TEXT || put_more_text(c, rest, false, true) != NO_MEMORY;
 }
 
 void answer_call_begin(struct answer_call *c, const struct answer_forms *forms, size_t form)
@@ -531,32 +593,43 @@ void answer_call_begin(struct answer_call *c, const struct answer_forms *forms, 
 bool answer_call_next(struct answer_call *c)
 {
     c->phase = CALL_AFTER;
+    c->sure = false;
     c->pos = c->used = 0;
     return true;
 }
 
-bool answer_call_take(const struct answer_call *c, size_t number, struct tern_call *out)
+bool answer_call_name(const struct answer_call *c, size_t number, struct tern_call *out)
 {
     char made[24];
     const char *id = made;
     size_t n_id = (size_t)snprintf(made, sizeof made, "%09zu", number);
     if (c->id.n)
         id = c->id.p, n_id = c->id.n;
-    char *p = malloc(n_id + c->name.n + c->arguments.n + 3);
+    char *p = malloc(n_id + c->name.n + 2);
     if (!p)
         return false;
     out->id = memcpy(p, id, n_id);
     p += n_id, *p++ = 0;
     out->name = memcpy(p, c->name.p, c->name.n);
-    p += c->name.n, *p++ = 0;
-    out->arguments = memcpy(p, c->arguments.p, c->arguments.n);
-    p[c->arguments.n] = 0;
+    p[c->name.n] = 0;
     return true;
+}
+
+char *answer_call_arguments(const struct answer_call *c)
+{
+    char *p = malloc(c->arguments.n + 1);
+    if (!p)
+        return NULL;
+    if (c->arguments.n)
+        memcpy(p, c->arguments.p, c->arguments.n);
+    p[c->arguments.n] = 0;
+    return p;
 }
 
 void answer_call_free(struct tern_call *call)
 {
     free((char *)(uintptr_t)call->id);
+    free((char *)(uintptr_t)call->arguments);
 }
 
 void answer_call_close(struct answer_call *c)

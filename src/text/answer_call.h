@@ -1,8 +1,10 @@
-/* Reads one call of an answer, byte by byte, and what follows it. */
+/* Reads one call of an answer, byte by byte, and what follows it. `arguments` grows as they become certain, by
+ * whole characters; none are taken back. */
 #ifndef TEXT_ANSWER_CALL_H
 #define TEXT_ANSWER_CALL_H
 
 #include "text/answer_form.h"
+#include "text/answer_values.h"
 #include "text/tools.h"
 
 struct answer_forms {
@@ -17,7 +19,7 @@ enum answer_call_result {
     ANSWER_CALL_MORE,
     ANSWER_CALL_READ, /* a call: `used` bytes */
     ANSWER_CALL_OVER, /* no call follows: `used` bytes are what ends the calls */
-    ANSWER_CALL_NONE, /* it is no call */
+    ANSWER_CALL_NONE, /* it is no call, or if sure, a broken one of `used` bytes */
     ANSWER_CALL_CUT,  /* finishing: it is the beginning of one */
     ANSWER_CALL_NO_MEMORY
 };
@@ -32,7 +34,9 @@ struct answer_call {
     enum answer_list_phase list;
     size_t pos, k, from; /* bytes read; of the literal; where a value began */
     struct mark trail;   /* whitespace of a literal that may stand before a value */
+    bool sure; /* it is a call, whatever follows */
     bool is_text, in_string, escaped, began;
+    enum answer_type type; /* of the value that is read, where it is a text */
     char quote;
     unsigned depth;
     struct buffer name, id, arguments, key;
@@ -47,11 +51,13 @@ void answer_call_begin(struct answer_call *call, const struct answer_forms *form
 enum answer_call_result answer_call_read(struct answer_call *call, struct mark rest,
                                          const struct tools *tools, bool finishing);
 /* After ANSWER_CALL_CUT: the arguments as far as they go. False: no memory. */
-bool answer_call_cut(struct answer_call *call, struct mark rest, const struct tools *tools);
+bool answer_call_cut(struct answer_call *call, struct mark rest);
 /* After ANSWER_CALL_READ: `rest` now begins behind the call. Returns true. */
 bool answer_call_next(struct answer_call *call);
-/* What was read, in one piece of memory that out->id owns; `number` for a call without an id. */
-bool answer_call_take(const struct answer_call *call, size_t number, struct tern_call *out);
+/* Id and name, in one piece of memory that out->id owns; `number` for a call without an id. */
+bool answer_call_name(const struct answer_call *call, size_t number, struct tern_call *out);
+/* The arguments so far, which the caller frees. NULL: no memory. */
+char *answer_call_arguments(const struct answer_call *call);
 void answer_call_free(struct tern_call *call);
 void answer_call_close(struct answer_call *call);
 

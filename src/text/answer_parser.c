@@ -1,7 +1,7 @@
 /* Turns an answer into text, thoughts and calls: see answer_parser.h.
  *
  * Bytes wait in `in` until it is sure what they are. Text and thoughts wait only where a mark may begin;
- * a call waits whole, because it is text if it turns out to be none. */
+ * a call waits until its arguments begin, because before that it is text if it turns out to be none. */
 #include "text/answer_parser.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ struct answer_mark {
 
 struct answer_item {
     enum tern_answer_kind kind;
-    size_t at, n; /* bytes of `said`; of a call: its place */
+    size_t at, n; /* bytes of `said` */
+    struct tern_call call;
 };
 
 enum mode { IN_TEXT, IN_THOUGHT, IN_CALL };
@@ -39,10 +40,12 @@ struct answer_parser {
     enum mode mode;
     struct buffer in; /* from `at` on it is not yet decided; `blank` bytes of that are whitespace */
     size_t at, blank;
-    struct answer_call call;   /* in IN_CALL: what is read */
-    struct tern_call *calls;   /* [n_calls]; id owns the memory of all three */
-    struct tern_call cut_call; /* the same, of one that was cut off */
-    size_t n_calls, first_call, reported;
+    struct answer_call call; /* in IN_CALL: what is read */
+    struct tern_call begun;  /* id and name of that, once it was told, and its own; else no id */
+    size_t told;             /* bytes of its arguments */
+    size_t number;           /* of the next call without an id */
+    struct buffer calls,
+        cuts; /* struct tern_call: those that are over, those that broke off; owned */
     struct buffer said, whole; /* text of events; of the message */
     struct buffer events;      /* struct answer_item */
     size_t next_event;
@@ -50,14 +53,19 @@ struct answer_parser {
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-static bool add_event(struct answer_parser *a, enum tern_answer_kind kind, size_t at, size_t n)
+static bool add_item(struct answer_parser *a, const struct answer_item *event)
 {
-    size_t count = a->events.n / sizeof(struct answer_item);
+    return buffer_add(&a->events, (const char *)event, sizeof *event);
+}
+
+/* The bytes of `said` from `at` on */
+static bool add_event(struct answer_parser *a, enum tern_answer_kind kind, size_t at)
+{
+    size_t count = a->events.n / sizeof(struct answer_item), n = a->said.n - at;
     struct answer_item *last = count ? (struct answer_item *)a->events.p + count - 1 : NULL;
-    if (last && kind != TERN_ANSWER_CALL && last->kind == kind && last->at + last->n == at)
+    if (last && last->kind == kind)
         return last->n += n, true;
-    struct answer_item event = {kind, at, n};
-    return buffer_add(&a->events, (const char *)&event, sizeof event);
+    return add_item(a, &(struct answer_item){.kind = kind, .at = at, .n = n});
 }
 
 /* Bytes of the answer as text or thought; marks of special tokens are left out. */
@@ -75,27 +83,38 @@ static bool say(struct answer_parser *a, const char *p, size_t n)
     if (a->mode == IN_TEXT && !thoughts_is_blank(p, n))
         a->wrote_text = true;
     return buffer_add(&a->whole, a->said.p + from, more) &&
-           add_event(a, a->mode == IN_THOUGHT ? TERN_ANSWER_THOUGHT : TERN_ANSWER_TEXT, from, more);
+           add_event(a, a->mode == IN_THOUGHT ? TERN_ANSWER_THOUGHT : TERN_ANSWER_TEXT, from);
 }
 
-static bool add_call(struct answer_parser *a)
+/* What is new of the call that is read: that it began, more of its arguments. */
+static bool tell_call(struct answer_parser *a)
 {
-    struct tern_call call = {0};
-    struct tern_call *more = realloc(a->calls, (a->n_calls + 1) * sizeof *more);
-    if (!more)
+    const struct buffer *arguments = &a->call.arguments;
+    size_t from = a->said.n, n = arguments->n - a->told;
+    if (!a->begun.id) {
+        if (!answer_call_name(&a->call, a->number, &a->begun))
+            return false;
+        a->number++;
+        if (!add_item(a, &(struct answer_item){.kind = TERN_ANSWER_BEGIN, .call = a->begun}))
+            return false;
+    }
+    a->told = arguments->n;
+    return n == 0 || (buffer_add(&a->said, arguments->p + a->told - n, n) &&
+                      add_event(a, TERN_ANSWER_ARGUMENTS, from));
+}
+
+/* TERN_ANSWER_CALL or TERN_ANSWER_CUT */
+static bool end_call(struct answer_parser *a, enum tern_answer_kind kind)
+{
+    struct buffer *list = kind == TERN_ANSWER_CALL ? &a->calls : &a->cuts;
+    if (!tell_call(a) || !buffer_reserve(list, sizeof a->begun))
         return false;
-    a->calls = more;
-    if (!answer_call_take(&a->call, a->first_call + a->n_calls, &call))
-        return false;
-    a->calls[a->n_calls++] = call;
+    struct answer_item event = {.kind = kind, .call = a->begun};
+    event.call.arguments = answer_call_arguments(&a->call);
+    buffer_add(list, (const char *)&event.call, sizeof event.call);
+    a->begun = (struct tern_call){0}, a->told = 0;
     a->after_calls = true;
-    return add_event(a, TERN_ANSWER_CALL, a->n_calls - 1, 0);
-}
-
-static bool add_cut_call(struct answer_parser *a)
-{
-    return answer_call_take(&a->call, a->first_call + a->n_calls, &a->cut_call) &&
-           add_event(a, TERN_ANSWER_CUT, 0, 0);
+    return event.call.arguments && add_item(a, &event);
 }
 
 /* ---- marks -------------------------------------------------------------------------------- */
@@ -228,7 +247,7 @@ static bool read_text(struct answer_parser *a, bool *more)
     size_t n = rest.n - a->blank;
     if (n == 0) {
         *more = false;
-        return !a->finishing || pass(a, a->blank, a->n_calls == 0);
+        return !a->finishing || pass(a, a->blank, a->calls.n == 0);
     }
     enum match match = find_mark(a, p, n, &len, &m);
     if (match == MATCH_PART)
@@ -270,6 +289,13 @@ static bool reject_call(struct answer_parser *a)
     return ok;
 }
 
+/* A call turns out to be none, after more was told than could be taken back: what follows is text. */
+static bool break_call(struct answer_parser *a)
+{
+    a->mode = IN_TEXT;
+    return end_call(a, TERN_ANSWER_CUT) && pass(a, a->blank + a->call.used, false);
+}
+
 /* The answer is cut off within a call, which is told if it has a name. What a tag began is no text. */
 static bool cut_call(struct answer_parser *a)
 {
@@ -278,8 +304,7 @@ static bool cut_call(struct answer_parser *a)
         return reject_call(a);
     a->mode = IN_TEXT;
     return (!a->call.name.n ||
-            (answer_call_cut(&a->call, call_of(a), a->has_tools ? &a->tools : NULL) &&
-             add_cut_call(a))) &&
+            (answer_call_cut(&a->call, call_of(a)) && end_call(a, TERN_ANSWER_CUT))) &&
            pass(a, a->blank + n, false);
 }
 
@@ -288,17 +313,18 @@ static bool read_call(struct answer_parser *a, bool *more)
     switch (answer_call_read(&a->call, call_of(a), a->has_tools ? &a->tools : NULL, a->finishing)) {
     case ANSWER_CALL_MORE:
         *more = false;
-        return true;
+        return !a->call.sure || tell_call(a);
     case ANSWER_CALL_READ:
         /* the template writes what stands between text and calls */
-        return pass(a, a->blank + a->call.used, false) && add_call(a) && answer_call_next(&a->call);
+        return pass(a, a->blank + a->call.used, false) && end_call(a, TERN_ANSWER_CALL) &&
+               answer_call_next(&a->call);
     case ANSWER_CALL_OVER:
         a->mode = IN_TEXT;
         return pass(a, a->call.used, false);
     case ANSWER_CALL_CUT:
-        return a->cut ? cut_call(a) : reject_call(a);
+        return a->cut || a->call.sure ? cut_call(a) : reject_call(a);
     case ANSWER_CALL_NONE:
-        return reject_call(a);
+        return a->call.sure ? break_call(a) : reject_call(a);
     default:
         return false;
     }
@@ -331,7 +357,7 @@ static enum tern_status open_parser(struct answer_parser *a, const struct chat *
                                     const struct answer_params *p, struct tern_error *e)
 {
     enum tern_status s;
-    a->marked = p->marked, a->first_call = p->first_call, a->only_text = p->only_text;
+    a->marked = p->marked, a->number = p->first_call, a->only_text = p->only_text;
     if (!c)
         return TERN_OK;
     if ((s = answer_forms_open(&a->forms, c, p->marked, e)))
@@ -379,13 +405,14 @@ void answer_parser_close(struct answer_parser *a)
 {
     if (!a)
         return;
-    struct buffer *buffers[] = {&a->in, &a->said, &a->whole, &a->events};
+    struct buffer *lists[] = {&a->calls, &a->cuts};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (size_t k = 0; k < lists[i]->n; k += sizeof(struct tern_call))
+            answer_call_free((struct tern_call *)(lists[i]->p + k));
+    struct buffer *buffers[] = {&a->in, &a->said, &a->whole, &a->events, &a->calls, &a->cuts};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         buffer_close(buffers[i]);
-    for (size_t i = 0; i < a->n_calls; i++)
-        answer_call_free(&a->calls[i]);
-    answer_call_free(&a->cut_call);
-    free(a->calls);
+    answer_call_free(&a->begun);
     answer_call_close(&a->call);
     answer_forms_close(&a->forms);
     tools_close(&a->tools);
@@ -436,11 +463,8 @@ enum tern_answer_kind answer_parser_next(struct answer_parser *a, struct tern_an
         return TERN_ANSWER_NONE;
     const struct answer_item *x = (const struct answer_item *)a->events.p + a->next_event++;
     event->kind = x->kind;
-    if (x->kind == TERN_ANSWER_CALL)
-        event->call = a->calls[x->at];
-    else if (x->kind == TERN_ANSWER_CUT)
-        event->call = a->cut_call;
-    else
+    event->call = x->call;
+    if (x->n)
         event->text = a->said.p + x->at, event->bytes = x->n;
     return x->kind;
 }
@@ -450,6 +474,6 @@ void answer_parser_message(const struct answer_parser *a, struct tern_chat_messa
     *m = (struct tern_chat_message){.role = "assistant",
                                     .text = a->whole.p ? a->whole.p : "",
                                     .bytes = a->whole.n,
-                                    .calls = a->calls,
-                                    .n_calls = a->n_calls};
+                                    .calls = (const struct tern_call *)a->calls.p,
+                                    .n_calls = a->calls.n / sizeof(struct tern_call)};
 }

@@ -198,6 +198,15 @@ class Streams(Client):
         for choice in (ANY, ONE_ANY, {"type": "tool", "name": "stop"}, {"type": "tool", "name": "get_weather"}):
             self.check(tools=[TOOL, STOP], tool_choice=choice, max_tokens=2000)
 
+    def test_the_input_grows(self):
+        with self.client.messages.stream(**self.given(tools=[TOOL], tool_choice={"type": "tool", "name": TOOL["name"]}, max_tokens=2000)) as s:
+            events = [e for e in s if e.type == "input_json"]
+            block = s.get_final_message().content[-1]
+        self.assertEqual(json.loads("".join(e.partial_json for e in events)), block.input)
+        self.assertGreater(len(events), 10)
+        sizes = [len(e.snapshot) for e in events]
+        self.assertEqual((sizes, sizes[0], sizes[-1]), (sorted(sizes), 0, 2))
+
     def test_a_call_that_the_limit_cuts(self):
         """Its input has the members that are there, as the client makes them of the same stream."""
         tool = {"name": "write", "input_schema": {

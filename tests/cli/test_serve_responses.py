@@ -215,6 +215,7 @@ class Streams(Client):
     def test_calls(self):
         types = self.check(tools=[TOOL], tool_choice="required", max_output_tokens=20000)
         self.assertIn("response.function_call_arguments.done", types)
+        self.assertGreater(types.count("response.function_call_arguments.delta"), 10)
 
     def test_custom_calls(self):
         types = self.check(tools=[{"type": "custom", "name": "patch"}], tool_choice="required", reasoning=NONE, max_output_tokens=20000)

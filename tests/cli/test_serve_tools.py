@@ -81,7 +81,8 @@ class Tools(Client):
             told = [d.choices[0].delta for d in self.call(max_tokens=n, stream=True, **more)]
             self.assertFalse("".join(d.content or "" for d in told).strip())
             streamed = [f.function.arguments for d in told for f in d.tool_calls or []]
-            self.assertEqual(streamed, [part.arguments] if part else [])
+            self.assertEqual("".join(streamed), part.arguments if part else "")
+            self.assertEqual(streamed[:1], [""] if part else [])
             seen.add(part and part.arguments)
         self.assertGreater(len(seen), 4)
 
@@ -109,16 +110,69 @@ class Tools(Client):
 
     def test_stream(self):
         whole = self.call(tool_choice="required", seed=5).choices[0]
-        calls, finish = {}, None
+        calls, finish, pieces = {}, None, 0
         for chunk in self.call(tool_choice="required", seed=5, stream=True):
             for c in chunk.choices[0].delta.tool_calls or []:
+                begins = c.index not in calls
+                self.assertEqual((bool(c.id), c.type, bool(c.function.name)), (True, "function", True) if begins else (False, None, False))
+                self.assertEqual(c.function.arguments == "", begins)
                 kept = calls.setdefault(c.index, {"id": c.id, "name": c.function.name, "arguments": ""})
                 kept["arguments"] += c.function.arguments
+                self.assertEqual(c.index, len(calls) - 1, "one call after the other")
+                pieces += 1
             finish = chunk.choices[0].finish_reason or finish
+        self.assertEqual(pieces - len(calls), sum(len(c["arguments"]) for c in calls.values()), "a token of this model is a byte")
         self.assertEqual(finish, whole.finish_reason)
         self.assertEqual(sorted(calls), list(range(len(calls))))
         want = [{"name": c.function.name, "arguments": c.function.arguments} for c in whole.message.tool_calls]
         self.assertEqual([{k: calls[i][k] for k in ("name", "arguments")} for i in sorted(calls)], want)
+
+    def test_arguments_come_while_they_are_written(self):
+        """In every API, and none twice."""
+        schema = {"type": "object", "properties": {"input": {"type": "string", "minLength": 900}}, "required": ["input"], "additionalProperties": False}
+        tool, body = {"name": "write", "parameters": schema}, {"max_tokens": 2000, "seed": 3, "stream": True}
+        (quote,) = self.post("/tokenize", {"content": '"'})[2]["tokens"]
+        for path, more, kind, field in (
+            ("chat/completions", {"messages": HI, "tools": [{"type": "function", "function": tool}], "tool_choice": "required", "parallel_tool_calls": False, **self.NO_THOUGHT}, "arguments", None),
+            ("responses", {"input": "Hi", "tools": [{"type": "function", **tool}], "tool_choice": "required"}, "response.function_call_arguments.delta", "arguments"),
+            ("responses", {"input": "Hi", "tools": [{"type": "custom", "name": "write"}], "tool_choice": "required", "logit_bias": {str(quote): -99}}, "response.custom_tool_call_input.delta", "input"),
+            ("messages", {"messages": HI, "tools": [{"name": "write", "input_schema": schema}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}, "input_json_delta", None),
+        ):  # fmt: skip
+            with self.subTest(path, kind=kind):
+                early, pieces = None, []
+                if path == "responses":
+                    more = {**more, "max_output_tokens": 2000, "parallel_tool_calls": False, "reasoning": {"effort": "none"}}
+                for _, data in self.events("/v1/" + path, {**body, **more}):
+                    if kind in data and '"delta"' in data:
+                        early = self.any_runs() if early is None else early
+                        event = json.loads(data)
+                        delta = event["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"] if "choices" in event else event["delta"]
+                        pieces.append(delta["partial_json"] if isinstance(delta, dict) else delta)
+                    elif field and '"response.output_item.done"' in data:
+                        self.assertEqual("".join(pieces), json.loads(data)["item"][field])
+                self.assertTrue(early, "the answer went on")
+                self.assertGreater(len(pieces), 500)
+                text = "".join(pieces)
+                self.assertGreaterEqual(len(text), 900)
+                if field != "input":
+                    self.assertEqual(list(json.loads(text)), ["input"])
+
+    def any_runs(self):
+        return any(slot["is_processing"] for slot in self.get("/slots")[2])
+
+    def test_a_call_that_was_begun(self):
+        """Of an answer that is continued within a call, the call comes whole."""
+        said = self.post("/tokenize", {"content": '<tool_call>\n{"name": "stop", "arguments": {', "parse_special": True})[2]["tokens"]
+        (close,) = self.post("/tokenize", {"content": "}"})[2]["tokens"]
+        (space,) = self.post("/tokenize", {"content": " "})[2]["tokens"]
+        for token, n, arguments in ((close, 1, "{}"), (space, 2, "{  ")):
+            more = {"tool_choice": "auto", "max_tokens": n, "logit_bias": {str(token): 100}, "extra_body": {"answer_tokens": said, **self.NO_THOUGHT}}
+            r = self.call(**more).choices[0]
+            (call,) = r.message.tool_calls
+            self.assertEqual((call.function.name, call.function.arguments, r.finish_reason), ("stop", arguments, "length"))
+            told = [c for chunk in self.call(stream=True, **more) for c in chunk.choices[0].delta.tool_calls or []]
+            self.assertEqual([(bool(c.id), c.index, c.function.name, c.function.arguments) for c in told],
+                             [(True, 0, "stop", ""), (False, 0, None, arguments)])  # fmt: skip
 
     def test_the_helper_of_streams(self):
         with self.client.chat.completions.stream(model="x", messages=HI, tools=[STOP], tool_choice="required", seed=1, max_tokens=600,
@@ -145,7 +199,8 @@ class Tools(Client):
             r = self.call(**more).choices[0]
             self.assertEqual((r.finish_reason, r.message.function_call.name, r.message.tool_calls, r.message.content), ("function_call", name, None, None))
             told = [c.choices[0].delta.function_call for c in self.call(stream=True, **more) if c.choices[0].delta.function_call]
-            self.assertEqual([(f.name, f.arguments) for f in told], [(name, r.message.function_call.arguments)])
+            self.assertEqual([f.name for f in told], [name] + [None] * (len(told) - 1))
+            self.assertEqual((told[0].arguments, "".join(f.arguments for f in told)), ("", r.message.function_call.arguments))
             again = [*HI, r.message.model_dump(exclude_none=True), {"role": "function", "name": name, "content": "done"}]
             self.assertIsNone(self.call(again, max_tokens=5, **old, function_call="none").choices[0].message.function_call)
         self.refused("function_call", "no function", **old, function_call={"name": "no"})

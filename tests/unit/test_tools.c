@@ -3,9 +3,11 @@
 #include "suite.h"
 #include "text/answer_parser.h"
 #include "text/tojson.h"
+#include "text/unicode.h"
 #include "tool_families.h"
 
 #include <stdio.h>
+#include <time.h>
 
 START_TEST(writes_tools_calls_and_results)
 {
@@ -44,11 +46,13 @@ END_TEST
 
 /* ---- answers ------------------------------------------------------------------------------ */
 
-/* Events as a text; neighbours of one kind are joined. */
+/* Events as a text; neighbours of one kind are joined. Of the call that has begun, what came of it. */
 struct heard {
     char text[1024];
     size_t n;
     enum tern_answer_kind open; /* a bracket is not yet closed */
+    bool in_call;
+    char id[64], name[65], arguments[1024];
 };
 
 static void hear(struct heard *h, const char *p, size_t n)
@@ -58,12 +62,40 @@ static void hear(struct heard *h, const char *p, size_t n)
     h->text[h->n += n] = 0;
 }
 
+/* A call's pieces come between its beginning and its end, by whole characters, and make its arguments. */
+static void follow_call(struct heard *h, const struct tern_answer_event *x)
+{
+    bool begins = x->kind == TERN_ANSWER_BEGIN;
+    ck_assert_int_eq(h->in_call, !begins);
+    if (begins) {
+        snprintf(h->id, sizeof h->id, "%s", x->call.id);
+        snprintf(h->name, sizeof h->name, "%s", x->call.name);
+        ck_assert_ptr_null(x->call.arguments);
+        h->arguments[0] = 0;
+    } else if (x->kind == TERN_ANSWER_ARGUMENTS) {
+        ck_assert(x->bytes && unicode_valid(x->text, x->bytes));
+        ck_assert_uint_lt(strlen(h->arguments) + x->bytes, sizeof h->arguments);
+        strncat(h->arguments, x->text, x->bytes);
+    } else {
+        ck_assert_str_eq(x->call.id, h->id);
+        ck_assert_str_eq(x->call.name, h->name);
+        ck_assert_str_eq(x->call.arguments, h->arguments);
+    }
+    h->in_call = x->kind == TERN_ANSWER_BEGIN || x->kind == TERN_ANSWER_ARGUMENTS;
+}
+
 static void take_events(struct heard *h, struct answer_parser *a)
 {
     struct tern_answer_event x;
     while (answer_parser_next(a, &x) != TERN_ANSWER_NONE) {
         if (h->open && h->open != x.kind)
             hear(h, "]", 1), h->open = TERN_ANSWER_NONE;
+        if (x.kind == TERN_ANSWER_TEXT || x.kind == TERN_ANSWER_THOUGHT)
+            ck_assert(!h->in_call);
+        else
+            follow_call(h, &x);
+        if (x.kind == TERN_ANSWER_BEGIN || x.kind == TERN_ANSWER_ARGUMENTS)
+            continue;
         if (x.kind == TERN_ANSWER_CALL || x.kind == TERN_ANSWER_CUT) {
             hear(h, x.kind == TERN_ANSWER_CALL ? "C[" : "X[", 2);
             hear(h, x.call.id, strlen(x.call.id)), hear(h, "|", 1);
@@ -98,6 +130,7 @@ static void end(struct answer_parser *a, struct heard *h, bool cut, const char *
 {
     ck_assert_int_eq(answer_parser_finish(a, "", 0, cut, NULL), TERN_OK);
     take_events(h, a);
+    ck_assert(!h->in_call);
     if (h->open)
         hear(h, "]", 1);
     ck_assert_msg(strcmp(h->text, want) == 0, "%s: got '%s', want '%s'", how, h->text, want);
@@ -288,6 +321,14 @@ START_TEST(reads_calls_of_tokens)
 }
 END_TEST
 
+static struct chat *open_family(const char *name, struct keywriter *k)
+{
+    size_t i = 0;
+    while (strcmp(tool_families[i].name, name) != 0)
+        i++;
+    return tool_family_open(&tool_families[i], k);
+}
+
 /* What a limit leaves of a call: all that a client can use of it, and no marks. */
 static const struct {
     const char *family, *answer, *events;
@@ -321,17 +362,190 @@ static const struct {
 
 START_TEST(tells_what_a_limit_left_of_a_call)
 {
-    size_t i = 0;
-    while (strcmp(tool_families[i].name, cut_answers[_i].family) != 0)
-        i++;
     const char *answer = cut_answers[_i].answer;
     struct keywriter k;
-    struct chat *c = tool_family_open(&tool_families[i], &k);
+    struct chat *c = open_family(cut_answers[_i].family, &k);
     struct answer_parser *a = open_answer(c, false);
     struct heard h = {0};
     ck_assert(!answer_parser_push(a, answer, strlen(answer), NULL));
     take_events(&h, a);
     end(a, &h, true, cut_answers[_i].events, answer);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Behind the first part of an answer its arguments have come so far; NULL: no call has begun. */
+static const struct {
+    const char *family, *answer, *arguments;
+} pieces[] = {
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": ", NULL},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {", "{"},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"a\": \"Caf\xC3", "{\"a\": \"Caf"},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"a\": 1}", "{\"a\": 1}"},
+    {"llama", "{\"name\": \"stop\"", NULL},
+    {"llama", "{\"name\": \"stop\", \"parameters\": {\"a\": [1, ", "{\"a\": [1, "},
+    {"mistral", "<repo_name>[{\"name\": \"stop\", \"arguments\": {\"a\": 1}, \"id\": \"AbCdEfGh9\"",
+     NULL},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>", NULL},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\n", "{\"city\": \""},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRo\"me",
+     "{\"city\": \"Ro\\\"m"},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter",
+     "{\"city\": \"Rome"},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>",
+     "{\"city\": \"Rome\""},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=days>\n12", ""},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=days>\n12\n</parameter>",
+     "{\"days\": 12"},
+    {"pythonic", "<repo_name>[get_weather(city='a, b", "{\"city\": \"a, b"},
+    {"pythonic", "<repo_name>[get_weather(city='a', days=[1, 2", "{\"city\": \"a\""},
+    {"pythonic", "<repo_name>[get_weather(city='a', days=[1, 2],",
+     "{\"city\": \"a\", \"days\": [1, 2]"},
+    {"harmony", " to=functions.stop<repo_name>commentary json<|endoftext|>{\"a", "{\"a"},
+};
+
+START_TEST(tells_arguments_while_they_come)
+{
+    struct keywriter k;
+    struct chat *c = open_family(pieces[_i].family, &k);
+    for (size_t one = 0, n = strlen(pieces[_i].answer); one <= n; one++) {
+        struct answer_parser *a = open_answer(c, false);
+        struct heard h = {0};
+        ck_assert(!answer_parser_push(a, pieces[_i].answer, one, NULL));
+        take_events(&h, a);
+        ck_assert(!answer_parser_push(a, pieces[_i].answer + one, n - one, NULL));
+        take_events(&h, a);
+        ck_assert_int_eq(h.in_call, pieces[_i].arguments != NULL);
+        ck_assert_str_eq(h.arguments, h.in_call ? pieces[_i].arguments : "");
+        answer_parser_close(a);
+    }
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Of a call that breaks off what was told stays, whoever cuts the answer; the rest is text. */
+static const struct {
+    const char *family, *answer, *events;
+} broken[] = {
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"a\": 1,}}\n</tool_call>",
+     "X[000000007|stop|{\"a\": 1,}]T[}\n</tool_call>]"},
+    {"qwen",
+     "x <tool_call>\n{\"name\": \"stop\", \"arguments\": {}, \"b\"\n<tool_call>\n{\"name\": "
+     "\"stop\", "
+     "\"arguments\": {}}\n</tool_call>",
+     "T[x]X[000000007|stop|{}]T[, \"b\"]C[000000008|stop|{}]"},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"a\": \"b\xC3",
+     "X[000000007|stop|{\"a\": \"b]"},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": [1]}",
+     "T[<tool_call>\n{\"name\": \"stop\", \"arguments\": [1]}]"},
+    {"llama", "{\"name\": \"stop\", \"parameters\": {}, \"x\": 1}",
+     "X[000000007|stop|{}]T[, \"x\": 1}]"},
+    {"mistral", "<repo_name>[{\"name\": \"stop\", \"arguments\": {}, \"id\": \"AbCdEfGh9\", 1}",
+     "T[<repo_name>[{\"name\": \"stop\", \"arguments\": {}, \"id\": \"AbCdEfGh9\", 1}]"},
+    {"qwen-xml",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n<paramet=",
+     "X[000000007|get_weather|{\"city\": \"Rome\"]T[\n<paramet=]"},
+    {"qwen-xml",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\na\n</parameter>\n<parameter=city>\nb\n"
+     "</parameter>\n</function>\n</tool_call>",
+     "X[000000007|get_weather|{\"city\": \"a\", \"city\": \"b\"}]T[\n</function>\n</tool_call>]"},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome",
+     "X[000000007|get_weather|{\"city\": \"Rome]"},
+    {"qwen-xml",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\n12 < \n\n</parameter>\n</function> x",
+     "X[000000007|get_weather|{\"city\": \"12 < \\n\"]T[\n</function> x]"},
+    {"pythonic", "<repo_name>[stop(a=1 b]", "X[000000007|stop|]"},
+};
+
+START_TEST(breaks_off_a_call_that_is_malformed)
+{
+    struct keywriter k;
+    struct chat *c = open_family(broken[_i].family, &k);
+    for (size_t one = 0, n = strlen(broken[_i].answer); one <= n; one++)
+        for (size_t two = one; two <= n; two++)
+            read_cut(c, broken[_i].answer, one, two, broken[_i].events);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* No part of a call is a special token: there it breaks off. */
+START_TEST(breaks_off_a_call_at_a_special_token)
+{
+    static const char *const answers[][3] = {
+        {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"a\": \"b<|endoftext|>c",
+         "X[000000007|stop|{\"a\": \"b]T[c]"},
+        {"qwen-xml",
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n<|endoftext|>c\n</"
+         "parameter>",
+         "X[000000007|get_weather|{\"city\": \"Rome]T[c\n</parameter>]"},
+        {"qwen-xml",
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</"
+         "parameter>\n<parameter=days>\n1<|endoftext|>\n"
+         "</parameter>",
+         "X[000000007|get_weather|{\"city\": \"Rome\"]T[</parameter>]"},
+        {"qwen-xml",
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</"
+         "parameter>\n<parameter=<|endoftext|>>\n1\n"
+         "</parameter>",
+         "X[000000007|get_weather|{\"city\": \"Rome\"]T[>\n1\n</parameter>]"},
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct keywriter k;
+        struct chat *c = open_family(answers[i][0], &k);
+        const char *text = answers[i][1], *special = strstr(text, "<|endoftext|>");
+        for (size_t step = 1; step < 40; step += 3) {
+            struct answer_parser *a = open_answer(c, true);
+            struct heard h = {0};
+            for (const char *p = text; *p;) {
+                size_t left = p < special ? (size_t)(special - p) : strlen(p),
+                       n = left < step ? left : step;
+                if (p == special)
+                    n = strlen("<|endoftext|>"), ck_assert(!answer_parser_special(a, p, n, NULL));
+                else
+                    ck_assert(!answer_parser_push(a, p, n, NULL));
+                take_events(&h, a);
+                p += n;
+            }
+            finish(a, &h, answers[i][2], text);
+        }
+        chat_close(c);
+        keywriter_close(&k);
+    }
+}
+END_TEST
+
+/* Seconds of an answer whose only argument is a text of n bytes, which comes in pieces of three */
+static double seconds_of_text(const struct chat *c, const char *begin, size_t n)
+{
+    struct answer_parser *a = open_answer(c, false);
+    struct tern_answer_event x;
+    size_t told = 0;
+    clock_t from = clock();
+    ck_assert(!answer_parser_push(a, begin, strlen(begin), NULL));
+    for (size_t i = 0; i < n; i += 3) {
+        ck_assert(!answer_parser_push(a, "x\xC3\xBC", 3, NULL));
+        while (answer_parser_next(a, &x) != TERN_ANSWER_NONE)
+            told += x.bytes;
+    }
+    double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
+    ck_assert_uint_ge(told + 8, n);
+    answer_parser_close(a);
+    return seconds;
+}
+
+START_TEST(long_arguments_take_time_in_proportion)
+{
+    static const char *const begins[][2] = {
+        {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"a\": \""},
+        {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\n"}};
+    struct keywriter k;
+    struct chat *c = open_family(begins[_i][0], &k);
+    double few = seconds_of_text(c, begins[_i][1], 100000),
+           many = seconds_of_text(c, begins[_i][1], 800000);
+    ck_assert_msg(many < 20 * few + 0.05, "%g and %g s", few, many);
     chat_close(c);
     keywriter_close(&k);
 }
@@ -344,4 +558,8 @@ SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       TEST(reads_calls_that_nothing_parts), TEST(reads_text_alone_behind_a_thought),
       LOOP(reads_calls_behind_marks, 0, (int)(sizeof behind_marks / sizeof *behind_marks)),
       LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
+      LOOP(tells_arguments_while_they_come, 0, (int)(sizeof pieces / sizeof *pieces)),
+      LOOP(breaks_off_a_call_that_is_malformed, 0, (int)(sizeof broken / sizeof *broken)),
+      TEST(breaks_off_a_call_at_a_special_token),
+      LOOP(long_arguments_take_time_in_proportion, 0, 2),
       LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))

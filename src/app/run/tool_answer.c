@@ -94,6 +94,7 @@ void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, too
 {
     bool cut =
         reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT || reason == TERN_STOP_CANCELLED;
+    t->limit = cut;
     if (!t->s && !certain_end(&t->certain, reason))
         t->s = parser_no_memory_for(e, "the answer");
     (void)push(t, show, arg, e);
@@ -128,10 +129,11 @@ static void print_head(const struct tern_call *call)
     out_print("\", \"arguments\": ");
 }
 
-static void print_cut(const struct tern_call *call, bool jsonl)
+static void print_cut(const struct tern_call *call, bool limit, bool jsonl)
 {
     if (!jsonl) {
-        fprintf(stderr, "call: that of %s was cut off; allow more tokens with -n\n", call->name);
+        fprintf(stderr, "call: that of %s %s\n", call->name,
+                limit ? "was cut off; allow more tokens with -n" : "is not whole");
         return;
     }
     out_print("{\"cut\": ");
@@ -161,7 +163,7 @@ enum tern_status tool_answer_remember(const struct tool_answer *t, struct conver
     for (size_t i = 0; i < m.n_calls && !s; i++)
         print_call(&m.calls[i], jsonl);
     if (t->cut.name && !s)
-        print_cut(&t->cut, jsonl);
+        print_cut(&t->cut, t->limit, jsonl);
     (void)out_write("", 0);
     return s;
 }

@@ -12,7 +12,8 @@ struct tool_answer {
     size_t n;
     tern_answer *answer;    /* of the answer that is made; owned */
     struct certain certain; /* its tokens that may be of a stop string */
-    struct tern_call cut; /* what a limit left of its last call, borrowed of it; no name: none */
+    struct tern_call cut; /* its last call that broke off, borrowed of it; no name: none */
+    bool limit;           /* a limit cut the answer */
     enum tern_status s;   /* of what was pushed */
     bool shown;           /* something of it was */
 };
@@ -36,8 +37,8 @@ void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, too
                         void *arg, struct tern_error *e);
 /* Whether it calls tools, or began to; then it joins the conversation, and each call is a line of JSON on
  * standard output: {"id": "...", "name": "...", "arguments": {...}}, with `jsonl` as {"call": ...}. A
- * call that was cut off is told on standard error; with `jsonl` it is {"cut": ...}, whose arguments are a
- * text: as much of them as came. */
+ * call that was cut off, or is malformed, is told on standard error; with `jsonl` it is {"cut": ...}, whose
+ * arguments are a text: as much of them as came. */
 bool tool_answer_calls(const struct tool_answer *t);
 enum tern_status tool_answer_remember(const struct tool_answer *t, struct conversation *said,
                                       bool jsonl, struct tern_error *e);

@@ -17,16 +17,19 @@ struct waiting {
 struct answer_stream {
     const tern_model *model;
     struct answer_stream_params
-        p;                 /* of these, only plain, ignore_end and the stop strings stay valid */
+        p;               /* of these, only plain, ignore_end and the stop strings stay valid */
     tern_answer *answer; /* NULL: all is text */
     struct waiting w;
-    struct certain certain; /* the same tokens as far as the parser does not have them */
+    struct certain certain;   /* the same tokens as far as the parser does not have them */
     struct growing_text text; /* of the part */
     struct job_event event;   /* the last one */
     struct answer_token of_prompt;
     bool over, finishing, finished; /* the job is; the parser has said all; the end was given */
     bool thought, spoke;            /* a thought has come; text that is not blank came, too */
-    bool cut;                       /* the last call was cut */
+    bool cut;                       /* a call was */
+    bool in_call;                   /* the beginning of one was told */
+    struct tern_answer_event late;  /* the end of one whose beginning was not */
+    unsigned n_late;                /* events that are made of it */
     struct growing_text blanks;     /* of a thought, that are told if more of it comes */
     size_t n_calls;
     struct fault fault;
@@ -84,7 +87,8 @@ struct answer_stream *answer_stream_open(const tern_model *model,
         return NULL;
     }
     a->model = model, a->p = *p;
-    enum tern_status s = certain_open(&a->certain, model, p->ignore_end, p->prompt, p->n_prompt, &e);
+    enum tern_status s =
+        certain_open(&a->certain, model, p->ignore_end, p->prompt, p->n_prompt, &e);
     bool ok = s ? failed(f, s, &e) : p->plain || open_answer(a, p, f);
     if (ok)
         return a;
@@ -168,7 +172,8 @@ static bool take_end(struct answer_stream *a)
 {
     a->over = true;
     certain_grow(&a->certain, a->event.bytes);
-    return certain_end(&a->certain, a->event.result.reason) || fault_no_memory(&a->fault, "the answer");
+    return certain_end(&a->certain, a->event.result.reason) ||
+           fault_no_memory(&a->fault, "the answer");
 }
 
 /* The next token, or text cut by a stop string, goes to the parser, if it is certain. */
@@ -227,6 +232,24 @@ static void trim_text(struct answer_stream *a, const char **text, size_t *n)
     a->blanks.n = 0;
 }
 
+static bool is_end(const struct tern_answer_event *x)
+{
+    return x->kind == TERN_ANSWER_CALL || x->kind == TERN_ANSWER_CUT;
+}
+
+static void give_call(struct answer_stream *a, const struct tern_answer_event *x,
+                      struct answer_part *part)
+{
+    bool over = is_end(x);
+    part->kind = over ? PART_CALL : x->kind == TERN_ANSWER_BEGIN ? PART_BEGIN : PART_ARGUMENTS;
+    part->call = x->call;
+    part->index = a->n_calls;
+    part->cut = x->kind == TERN_ANSWER_CUT;
+    a->cut |= part->cut;
+    a->n_calls += over;
+    a->in_call = !over;
+}
+
 static bool give_event(struct answer_stream *a, const struct tern_answer_event *x,
                        struct answer_part *part)
 {
@@ -238,27 +261,44 @@ static bool give_event(struct answer_stream *a, const struct tern_answer_event *
         part->kind = PART_TEXT;
         trim_text(a, &part->text, &part->bytes);
     } else {
-        part->kind = PART_CALL;
-        part->text = "", part->bytes = 0;
-        part->call = x->call, part->cut = a->cut = x->kind == TERN_ANSWER_CUT;
-        if (!part->call.arguments)
-            part->call.arguments = "{}";
-        part->index = a->n_calls++;
+        give_call(a, x, part);
     }
-    if (part->kind != PART_CALL && !part->bytes)
+    if (part->kind == PART_CALL)
+        return true;
+    if (part->kind != PART_BEGIN && !part->bytes)
         return false;
     give_tokens(a, part);
     return true;
 }
 
-/* The next event of the parser that says anything. */
+/* The next event of the parser. A call that began in what was said before is told whole when it is over. */
+static bool take_answer(struct answer_stream *a, struct tern_answer_event *x)
+{
+    while (!a->n_late && tern_answer_next(a->answer, x) != TERN_ANSWER_NONE) {
+        if (!a->in_call && is_end(x))
+            a->late = *x, a->n_late = 3;
+        else if (a->in_call || x->kind != TERN_ANSWER_ARGUMENTS)
+            return true;
+    }
+    if (!a->n_late)
+        return false;
+    *x = a->late;
+    if (a->n_late == 3)
+        x->kind = TERN_ANSWER_BEGIN;
+    else if (a->n_late == 2)
+        x->kind = TERN_ANSWER_ARGUMENTS, x->text = x->call.arguments, x->bytes = strlen(x->text);
+    a->n_late--;
+    return true;
+}
+
+/* The next event that says anything. */
 static bool next_event(struct answer_stream *a, struct answer_part *part)
 {
     struct tern_answer_event x;
-    while (a->answer && tern_answer_next(a->answer, &x) != TERN_ANSWER_NONE)
+    while (a->answer && take_answer(a, &x))
         if (give_event(a, &x, part))
             return true;
-    part->kind = PART_NONE, part->text = "", part->bytes = 0;
+    *part = (struct answer_part){.kind = PART_NONE, .text = ""};
     return false;
 }
 

@@ -42,21 +42,23 @@ struct answer_token { /* with what the job told of it */
 
 struct answer_part {
     enum {
-        PART_NONE,    /* nothing waits */
-        PART_PROMPT,  /* a token of the prompt, where the job was asked for their logprobs */
-        PART_TEXT,    /* text [bytes]: whole characters */
-        PART_THOUGHT, /* the same, of a thought */
-        PART_CALL,    /* a call */
+        PART_NONE,      /* nothing waits */
+        PART_PROMPT,    /* a token of the prompt, where the job was asked for their logprobs */
+        PART_TEXT,      /* text [bytes]: whole characters */
+        PART_THOUGHT,   /* the same, of a thought */
+        PART_BEGIN,     /* a call begins: its id and name */
+        PART_ARGUMENTS, /* more of its arguments: text */
+        PART_CALL,      /* it is over: id, name, arguments; no tokens */
         PART_DONE,
         PART_FAILED
     } kind;
     size_t choice;    /* which of a request's answers (answers.h) */
     const char *text; /* "" where there is none */
     size_t bytes;
-    struct tern_call call; /* id, name, arguments: all are there */
+    struct tern_call call;
     bool
-        cut; /* the limit of tokens, or a stop string, cut the call: its arguments are the beginning
-                   * of JSON */
+        cut; /* the call broke off, mostly by the limit of tokens or a stop string: its arguments are the
+               * beginning of JSON */
     size_t index; /* of the call, in this answer: 0, 1, ... */
     /* The tokens that came with it, in order: those that held its text, and those before without text
      * (marks of thoughts, parts of characters). Each token comes once. PART_DONE has the rest, as the

@@ -73,7 +73,8 @@ bool answers_add(struct answers *c, struct server *s, struct exchange *x,
 static void write_part(const struct answers *c, struct exchange *x, const struct answer_part *p)
 {
     const struct answers_writer *w = c->writer;
-    answers_part write = p->kind == PART_CALL     ? w->call
+    bool call = p->kind == PART_BEGIN || p->kind == PART_ARGUMENTS || p->kind == PART_CALL;
+    answers_part write = call                     ? w->call
                          : p->kind == PART_DONE   ? w->done
                          : p->kind == PART_FAILED ? w->failed
                                                   : w->said;

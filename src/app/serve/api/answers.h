@@ -13,7 +13,8 @@ struct answers;
 typedef void (*answers_part)(void *arg, struct exchange *x, const struct answer_part *part);
 
 struct answers_writer { /* arg is the writer's own */
-    answers_part said, call, done, failed; /* by kind: text, thoughts and tokens of the prompt are said */
+    /* By kind: text, thoughts and tokens of the prompt are said; call: its beginning, arguments and end */
+    answers_part said, call, done, failed;
     void (*ping)(void *arg, struct exchange *x);
     void (*close)(void *arg); /* the exchange is over: free arg */
 };

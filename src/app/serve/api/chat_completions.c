@@ -43,11 +43,16 @@ static void close_chat(void *arg)
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
+/* A whole call; in a stream its beginning, and then its arguments piece by piece. */
 static void take_call(struct chat_choice *c, const struct answer_part *p, bool stream)
 {
-    json_t *call = json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", p->call.id, "type", "function",
-                             "function", "name", p->call.name, "arguments",
-                             dialog_json_text(p->call.arguments, strlen(p->call.arguments)));
+    bool whole = p->kind == PART_CALL;
+    const char *text = whole ? p->call.arguments : p->text;
+    json_t *arguments = dialog_json_text(text, whole ? strlen(text) : p->bytes);
+    json_t *call = p->kind == PART_ARGUMENTS
+                       ? json_pack("{s:{s:o}}", "function", "arguments", arguments)
+                       : json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", p->call.id, "type", "function",
+                                   "function", "name", p->call.name, "arguments", arguments);
     if (stream)
         json_object_set_new(call, "index", json_integer((json_int_t)p->index));
     if (!c->calls)
@@ -90,7 +95,8 @@ static void take(struct chat_completion *c, struct exchange *x, const struct ans
     else if (p->kind == PART_THOUGHT) {
         growing_text_add(&choice->thought, p->text, p->bytes);
         e->usage.reasoning += p->n_tokens;
-    } else if (p->kind == PART_CALL)
+    } else if (e->stream ? p->kind == PART_BEGIN || p->kind == PART_ARGUMENTS
+                         : p->kind == PART_CALL)
         take_call(choice, p, e->stream);
     if (e->logprobs)
         take_logprobs(e, said, p);
@@ -190,7 +196,7 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
         fault_no_memory(&f, "the request");
     if (!envelope_goes_on(e, x, &f))
         return;
-    if (e->stream)
+    if (e->stream && p->kind != PART_CALL)
         write_piece(c, x, p->choice);
     if (envelope_is_over(e) && e->stream)
         envelope_end_stream(e, x);

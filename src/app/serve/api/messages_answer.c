@@ -196,43 +196,57 @@ static void add_text(void *arg, struct exchange *x, const struct answer_part *p)
     json_decref(text);
 }
 
-static json_t *call_json(const struct tern_call *c, json_t *arguments)
-{
-    return json_pack("{s:s, s:s, s:s, s:O, s:{s:s}}", "type", "tool_use", "id", c->id, "name",
-                     c->name, "input", arguments, "caller", "type", "direct");
-}
-
 /* A call's arguments as an object; what is none is kept as the only member of one. */
 static json_t *arguments_json(const char *text)
 {
     json_t *arguments = json_loads(text, JSON_ALLOW_NUL, NULL);
+    if (!arguments) /* for an integer that jansson has no room for */
+        arguments = json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     if (json_is_object(arguments))
         return arguments;
     json_decref(arguments);
     return json_pack("{s:s}", "arguments", text);
 }
 
+static json_t *call_json(const struct tern_call *c, json_t *arguments /* stolen */)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:{s:s}}", "type", "tool_use", "id", c->id, "name",
+                     c->name, "input", arguments, "caller", "type", "direct");
+}
+
+static void open_call(struct messages_answer *a, struct exchange *x, const struct tern_call *c)
+{
+    close_block(a, x);
+    json_t *begun = call_json(c, json_object());
+    emit_start(a, x, begun);
+    json_decref(begun);
+}
+
+static void add_arguments(struct messages_answer *a, struct exchange *x, const char *text, size_t n)
+{
+    json_t *more = json_stringn(text, n);
+    emit_delta(a, x, "input_json_delta", "partial_json", more);
+    json_decref(more);
+}
+
 /* Of a call that was cut, its input has the members that Anthropic's client makes of the same text. */
+static void close_call(struct messages_answer *a, struct exchange *x, const struct tern_call *c,
+                       bool cut)
+{
+    json_t *arguments = cut ? partial_json_read(c->arguments, false) : arguments_json(c->arguments);
+    event_writer_emit(&a->events, x, "content_block_stop", "{s:I}", "index", index_of_open(a));
+    json_array_append_new(a->content, call_json(c, arguments));
+}
+
 static void add_call(void *arg, struct exchange *x, const struct answer_part *p)
 {
     struct messages_answer *a = arg;
-    const struct tern_call *c = &p->call;
-    close_block(a, x);
-    json_t *arguments =
-        p->cut ? partial_json_read(c->arguments, false) : arguments_json(c->arguments);
-    json_t *none = json_object();
-    json_t *begun = call_json(c, none), *block = call_json(c, arguments);
-    char *dumped = p->cut ? strdup(c->arguments) : json_dumps(arguments, JSON_COMPACT);
-    json_t *text = json_string(dumped);
-    emit_start(a, x, begun);
-    emit_delta(a, x, "input_json_delta", "partial_json", text);
-    event_writer_emit(&a->events, x, "content_block_stop", "{s:I}", "index", index_of_open(a));
-    json_array_append_new(a->content, block);
-    free(dumped);
-    json_decref(text);
-    json_decref(begun);
-    json_decref(none);
-    json_decref(arguments);
+    if (p->kind == PART_BEGIN)
+        open_call(a, x, &p->call);
+    else if (p->kind == PART_ARGUMENTS)
+        add_arguments(a, x, p->text, p->bytes);
+    else
+        close_call(a, x, &p->call, p->cut);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -285,5 +299,5 @@ static void close_answer(void *arg)
     messages_answer_close(arg);
 }
 
-const struct answers_writer messages_answer_writer = {
-    add_text, add_call, finish, fail, write_ping, close_answer};
+const struct answers_writer messages_answer_writer = {add_text, add_call,   finish,
+                                                      fail,     write_ping, close_answer};

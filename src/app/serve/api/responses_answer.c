@@ -7,10 +7,10 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/carried_thought.h"
+#include "app/serve/api/custom_input.h"
 #include "app/serve/api/dialog_parts.h"
 #include "app/serve/api/event_writer.h"
 #include "app/serve/api/logprobs.h"
-#include "app/serve/api/partial_json.h"
 #include "app/serve/http/event_stream.h"
 
 #include <stdio.h>
@@ -18,7 +18,18 @@
 #include <string.h>
 #include <time.h>
 
-enum item { NO_ITEM, REASONING, MESSAGE };
+enum item { NO_ITEM, REASONING, MESSAGE, CALL };
+
+/* A call: item, the field that its events tell, and the names of these */
+struct call_form {
+    const char *type, *prefix, *field, *delta, *done;
+};
+static const struct call_form function_form = {"function_call", "fc_", "arguments",
+                                               "response.function_call_arguments.delta",
+                                               "response.function_call_arguments.done"};
+static const struct call_form custom_form = {"custom_tool_call", "ctc_", "input",
+                                             "response.custom_tool_call_input.delta",
+                                             "response.custom_tool_call_input.done"};
 
 struct responses_answer {
     const struct server *server;
@@ -31,7 +42,10 @@ struct responses_answer {
     int64_t created;
     enum item open;
     char item_id[ANSWER_ID_BYTES + 8]; /* of the open item */
-    struct growing_text text;          /* of the open item */
+    struct growing_text text;          /* of the open item; of a call its arguments */
+    const struct call_form *form;      /* of the open call */
+    json_t *call;                      /* the same as an item, without arguments */
+    struct custom_input input;         /* the same of a custom tool */
     json_t *chances;                   /* array: log probabilities of the open message's tokens */
     size_t n_thought;                  /* tokens of thoughts */
 };
@@ -66,7 +80,9 @@ void responses_answer_close(struct responses_answer *a)
     json_decref(a->special);
     json_decref(a->output);
     json_decref(a->chances);
+    json_decref(a->call);
     growing_text_close(&a->text);
+    custom_input_close(&a->input);
     free(a);
 }
 
@@ -209,17 +225,70 @@ static void emit_text(struct responses_answer *a, struct exchange *x, const char
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
+/* More of what the open call gets, or all of it: .delta, .done; `text` is stolen. */
+static void emit_call(struct responses_answer *a, struct exchange *x, const char *type,
+                      const char *field, json_t *text)
+{
+    event_writer_emit(&a->events, x, type, "{s:s, s:I, s:O}", "item_id", a->item_id, "output_index",
+                      index_of_open(a), field, text);
+    json_decref(text);
+}
+
+/* More arguments of the open call */
+static void add_arguments(struct responses_answer *a, struct exchange *x, const char *text,
+                          size_t n)
+{
+    const struct growing_text *input = &a->input.text;
+    size_t before = input->n;
+    growing_text_add(&a->text, text, n);
+    if (a->form == &custom_form) {
+        custom_input_read(&a->input, a->text.p, a->text.n);
+        n = input->n - before;
+        text = n ? input->p + before : "";
+    }
+    if (n)
+        emit_call(a, x, a->form->delta, "delta", json_stringn(text, n));
+}
+
+/* The open call is over: the rest of what it gets, and all of it. */
+static json_t *end_call(struct responses_answer *a, struct exchange *x, const char *status)
+{
+    size_t told = a->input.text.n;
+    growing_text_add(&a->text, "", 1);
+    json_t *value = NULL; /* there is not enough memory */
+    if (!a->text.failed && a->form == &function_form)
+        value = json_string(a->text.p);
+    else if (!a->text.failed)
+        value = custom_input_end(&a->input, a->text.p, strcmp(status, "completed") != 0);
+    if (a->form == &custom_form && json_string_length(value) > told)
+        emit_call(a, x, a->form->delta, "delta",
+                  json_stringn(json_string_value(value) + told, json_string_length(value) - told));
+    emit_call(a, x, a->form->done, a->form->field, json_incref(value));
+    json_t *item = a->call;
+    json_object_set_new(item, a->form->field, value);
+    json_object_set_new(item, "status", json_string(status));
+    custom_input_close(&a->input);
+    a->call = NULL;
+    return item;
+}
+
+static json_t *end_text(struct responses_answer *a, struct exchange *x, const char *status)
+{
+    json_t *item = item_json(a, true, status);
+    emit_text(a, x, a->text.p, a->text.n, a->chances, true);
+    emit_part(a, x, true);
+    json_decref(a->chances);
+    a->chances = NULL;
+    return item;
+}
+
 static void close_item(struct responses_answer *a, struct exchange *x, const char *status)
 {
     if (a->open == NO_ITEM)
         return;
-    json_t *item = item_json(a, true, status);
-    emit_text(a, x, a->text.p, a->text.n, a->chances, true);
-    emit_part(a, x, true);
+    json_t *item = a->open == CALL ? end_call(a, x, status) : end_text(a, x, status);
     emit_item(a, x, "response.output_item.done", item);
     json_array_append_new(a->output, item);
-    json_decref(a->chances);
-    a->chances = NULL;
     a->text.n = 0;
     a->open = NO_ITEM;
 }
@@ -259,54 +328,28 @@ static void add_text(void *arg, struct exchange *x, const struct answer_part *p)
     json_decref(chances);
 }
 
-/* What a custom tool gets: the text in its only argument, or all of them if there is none */
-static json_t *custom_input(const char *arguments, bool cut)
+static void open_call(struct responses_answer *a, struct exchange *x, const struct tern_call *c)
 {
-    json_t *object =
-        cut ? partial_json_read(arguments, true) : json_loads(arguments, JSON_ALLOW_NUL, NULL);
-    json_t *input = json_incref(json_object_get(object, "input"));
-    json_decref(object);
-    if (json_is_string(input))
-        return input;
-    json_decref(input);
-    return json_string(cut ? "" : arguments);
+    json_t *special = json_object_get(a->special, c->name);
+    close_item(a, x, "completed");
+    a->open = CALL;
+    a->form = json_object_get(special, "custom") ? &custom_form : &function_form;
+    name_item(a, a->form->prefix);
+    a->call = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O*}", "type", a->form->type, "id",
+                        a->item_id, "call_id", c->id, "name", c->name, a->form->field, "", "status",
+                        "in_progress", "namespace", json_object_get(special, "namespace"));
+    emit_item(a, x, "response.output_item.added", a->call);
 }
-
-/* A call: item, the field that its events tell, and the names of these */
-struct call_form {
-    const char *type, *prefix, *field, *delta, *done;
-};
-static const struct call_form function_form = {"function_call", "fc_", "arguments",
-                                               "response.function_call_arguments.delta",
-                                               "response.function_call_arguments.done"};
-static const struct call_form custom_form = {"custom_tool_call", "ctc_", "input",
-                                             "response.custom_tool_call_input.delta",
-                                             "response.custom_tool_call_input.done"};
 
 static void add_call(void *arg, struct exchange *x, const struct answer_part *p)
 {
     struct responses_answer *a = arg;
-    const struct tern_call *c = &p->call;
-    json_t *special = json_object_get(a->special, c->name);
-    bool custom = json_object_get(special, "custom") != NULL;
-    const struct call_form *form = custom ? &custom_form : &function_form;
-    close_item(a, x, "completed");
-    name_item(a, form->prefix);
-    json_t *value = custom ? custom_input(c->arguments, p->cut) : json_string(c->arguments);
-    json_t *item =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O*}", "type", form->type, "id", a->item_id,
-                  "call_id", c->id, "name", c->name, form->field, "", "status", "in_progress",
-                  "namespace", json_object_get(special, "namespace"));
-    json_int_t at = index_of_open(a);
-    emit_item(a, x, "response.output_item.added", item);
-    event_writer_emit(&a->events, x, form->delta, "{s:s, s:I, s:O}", "item_id", a->item_id,
-                      "output_index", at, "delta", value);
-    event_writer_emit(&a->events, x, form->done, "{s:s, s:I, s:O}", "item_id", a->item_id,
-                      "output_index", at, form->field, value);
-    json_object_set_new(item, form->field, value);
-    json_object_set_new(item, "status", json_string(p->cut ? "incomplete" : "completed"));
-    emit_item(a, x, "response.output_item.done", item);
-    json_array_append_new(a->output, item);
+    if (p->kind == PART_BEGIN)
+        open_call(a, x, &p->call);
+    else if (p->kind == PART_ARGUMENTS)
+        add_arguments(a, x, p->text, p->bytes);
+    else
+        close_item(a, x, p->cut ? "incomplete" : "completed");
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -362,5 +405,5 @@ static void close_answer(void *arg)
     responses_answer_close(arg);
 }
 
-const struct answers_writer responses_answer_writer = {
-    add_text, add_call, finish, fail, write_ping, close_answer};
+const struct answers_writer responses_answer_writer = {add_text, add_call,   finish,
+                                                       fail,     write_ping, close_answer};
