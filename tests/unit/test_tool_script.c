@@ -124,7 +124,7 @@ static const struct {
       XGET "<parameter=a>\n-12\n</parameter>\n<parameter=c>\n[1, "
            "2]\n</parameter>\n</function>\n</tool_call>",
       XGET "<parameter=b>\nTrue\n</parameter>\n</function>\n</tool_call>"},
-     {XGET "<parameter=a>\n1.~5", XGET "<parameter=b>\n~x", XGET "<parameter=c>\n[1, ~x",
+     {XGET "<parameter=a>\n1~.5", XGET "<parameter=b>\n~x", XGET "<parameter=c>\n[1, ~x",
       XGET "<parameter=c>\n[]\n</parameter>\n<~parameter"}},
     {PYTHONIC,
      typed,
