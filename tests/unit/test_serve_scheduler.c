@@ -170,6 +170,50 @@ START_TEST(clients_take_turns)
 }
 END_TEST
 
+/* How many of 12 long texts of the client find room, behind `at` others */
+static size_t flood(size_t at, uint64_t client)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < 12; i++) {
+        struct fault f;
+        struct asked *a = &asked[at + n];
+        a->client = client, a->n_predict = 2000;
+        struct job_request r = jobs_request(a);
+        r.ignore_end = true;
+        a->job = job_submit(jobs_server.scheduler, &r, jobs_wake, NULL, &f);
+        n += a->job != NULL;
+        ck_assert(a->job || f.status == 503);
+    }
+    return n;
+}
+
+/* A client that asks for more than there is room for leaves a sequence, and its part of the queue. */
+START_TEST(a_flood_leaves_room_for_others)
+{
+    static const struct {
+        uint32_t parallel;
+        int64_t queue;
+        size_t first, second, third; /* answers that each client gets room for, in turn */
+    } rows[] = {{2, 4, 1 + 3, 1 + 1, 0}, {3, 8, 2 + 6, 1 + 1, 1}, {4, 1, 3 + 1, 1, 0},
+                {4, 0, 3, 1, 0},         {1, 8, 1 + 6, 1, 1},     {2, 64, 12, 12, 12}};
+    jobs_options.value[SERVE_CTX_SIZE].integer = 2048;
+    jobs_start(MODEL, rows[_i].parallel, rows[_i].queue);
+    jobs_server.is_shared = true;
+    fill(asked, MAX_JOBS);
+    size_t first = flood(0, 1), second = flood(first, 2), third = flood(first + second, 3);
+    ck_assert_uint_eq(first, rows[_i].first);
+    ck_assert_uint_eq(second, rows[_i].second);
+    ck_assert_uint_eq(third, rows[_i].third);
+    if (rows[_i].parallel > 1) /* the second client has the sequence that the first one left */
+        for (unsigned seen = 0; !job_next(asked[first].job, &asked[first].last);)
+            seen = jobs_await(seen);
+    ck_assert_uint_eq(scheduler_n_jobs(jobs_server.scheduler), first + second + third);
+    for (size_t i = 0; i < first + second + third; i++)
+        job_close(asked[i].job);
+    jobs_stop();
+}
+END_TEST
+
 /* ---- prefixes ------------------------------------------------------------------------------ */
 
 static void long_request(struct asked *a, struct job_request *r, size_t n)
@@ -263,4 +307,5 @@ SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 5),
       TEST(jobs_that_leave_change_no_other), TEST(a_full_queue_refuses),
       TEST(without_a_queue_free_sequences_are_used),
       TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers), TEST(clients_take_turns),
-      LOOP(choices_of_one_prompt_read_it_once, 0, 2), TEST(embeddings_do_not_depend_on_company))
+      LOOP(a_flood_leaves_room_for_others, 0, 6), LOOP(choices_of_one_prompt_read_it_once, 0, 2),
+      TEST(embeddings_do_not_depend_on_company))
