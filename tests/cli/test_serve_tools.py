@@ -4,6 +4,7 @@ Constraints make a model of random weights call tools."""
 
 import json
 import random
+import re
 import unittest
 
 from openai_case import HI, STOP, WEATHER, Client, deltas, openai
@@ -345,11 +346,19 @@ class Tools(Client):
                     plain.append({"role": "user", "content": m["content"]})
                 if m["role"] != "tool":
                     plain.append({**m, "tool_calls": [{**c, "id": f"{i}_{k}"} for k, c in enumerate(m.get("tool_calls", ()))]})
-                for j in (j for j in range(len(said)) if of.get(j, (0,))[0] == i and "tool_calls" in m):
-                    plain.append({**said[j], "tool_call_id": f"{i}_{of[j][1]}"})
+                results = {of[j][1]: said[j] for j in of if of[j][0] == i}
+                for k in range(len(m.get("tool_calls", ()))):
+                    plain.append({"role": "tool", "content": "", **results.get(k, {}), "tool_call_id": f"{i}_{k}"})
             seen += len(of)
             self.assertEqual(self.prompt(said), self.prompt(plain), said)
         self.assertGreater(seen, 100)
+
+    def test_results_stand_in_the_order_of_their_calls(self):
+        """This template has no ids: only the place says what a result belongs to."""
+        calls = [{"id": i, "function": {"name": "stop", "arguments": "{}"}} for i in "ABC"]
+        results = [{"role": "tool", "tool_call_id": i, "content": f"r{i}"} for i in "CA"]
+        text = self.prompt([*HI, {"role": "assistant", "tool_calls": calls}, *results])
+        self.assertEqual(re.findall("<tool_response>\n(.*)\n</tool_response>", text), ["rA", "", "rC"], text)
 
     def test_much_history_takes_time_in_proportion(self):
         def seconds(n, name):

@@ -8,7 +8,8 @@
  * - Neighbours of one role join, with an empty line between. A conversation that begins with the
  *   assistant, or has no user's text at all, gets an empty text of the user before it.
  * - A result goes to the call with its id, else to the first call before it that has none. A result
- *   without a call becomes text of the user; a call without a result gets an empty one.
+ *   without a call becomes text of the user; a call without a result gets an empty one. The results of a
+ *   turn stand in the order of its calls, because many templates write no ids.
  * - Arguments that are no JSON object become one: {"arguments": "what was there"}.
  * - Ids that the template cannot write are replaced by its own kind, 9 digits.
  * - If the template knows no tools, or no calls without tools, calls and results become text.

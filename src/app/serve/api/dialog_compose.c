@@ -154,8 +154,8 @@ static struct mention *list_mentions(const struct dialog *d, size_t *n)
 
 static void give(struct dialog *d, size_t result, size_t speech, size_t call)
 {
-    d->said[result].call_speech = speech, d->said[result].call = call;
-    d->said[speech].calls[call].answered = true;
+    d->said[result].has_call = true;
+    d->said[speech].calls[call].result = result;
 }
 
 /* Gives each result to the nearest call before it that has its id and no other result. The calls of an id
@@ -184,9 +184,9 @@ static void match_others(struct dialog *d)
         const struct speech *t = &d->said[i];
         if (t->n_calls)
             last = i, k = 0;
-        if (t->role != SPEECH_RESULT || t->call_speech != SIZE_MAX || last == SIZE_MAX)
+        if (t->role != SPEECH_RESULT || t->has_call || last == SIZE_MAX)
             continue;
-        while (k < d->said[last].n_calls && d->said[last].calls[k].answered)
+        while (k < d->said[last].n_calls && d->said[last].calls[k].result != SIZE_MAX)
             k++;
         if (k < d->said[last].n_calls)
             give(d, i, last, k);
@@ -197,18 +197,13 @@ static bool match_results(struct dialog *d)
 {
     for (size_t i = 0; i < d->n; i++) {
         struct speech *t = &d->said[i];
-        t->call_speech = t->first_result = SIZE_MAX;
+        t->has_call = false;
         for (size_t k = 0; k < t->n_calls; k++)
-            t->calls[k].answered = false;
+            t->calls[k].result = SIZE_MAX;
     }
     if (!match_ids(d))
         return false;
     match_others(d);
-    for (size_t i = d->n; i-- > 0;)
-        if (d->said[i].call_speech != SIZE_MAX) {
-            struct speech *t = &d->said[d->said[i].call_speech];
-            d->said[i].next_result = t->first_result, t->first_result = i;
-        }
     return true;
 }
 
@@ -255,21 +250,15 @@ static void add_result(struct composed *c, const struct tern_call *call,
         growing_text_add(&c->texts[c->n - 1], result->text.p, result->text.n);
 }
 
-/* What was said later and belongs to the calls of turn `at`: results in their order, then empty ones. */
+/* The results of the last turn's calls, which are d->said[at]'s, in the order of the calls: many templates have
+ * no ids, so that the place alone says what a result belongs to. One that is missing is empty. */
 static void add_results(const struct dialog *d, struct composed *c, size_t at)
 {
-    size_t n = c->list[c->n - 1].n_calls;
     const struct tern_call *calls = c->list[c->n - 1].calls;
-    bool *answered = take(c, n * sizeof *answered);
-    if (!answered)
-        return;
-    for (size_t i = d->said[at].first_result; i != SIZE_MAX; i = d->said[i].next_result) {
-        answered[d->said[i].call] = true;
-        add_result(c, &calls[d->said[i].call], &d->said[i]);
+    for (size_t i = 0; i < d->said[at].n_calls; i++) {
+        size_t result = d->said[at].calls[i].result;
+        add_result(c, &calls[i], result == SIZE_MAX ? NULL : &d->said[result]);
     }
-    for (size_t i = 0; i < n; i++)
-        if (!answered[i])
-            add_result(c, &calls[i], NULL);
 }
 
 /* {"name": "f", "arguments": {...}}, a line each */
@@ -317,7 +306,7 @@ static void add_speech(const struct dialog *d, const struct tern_chat_info *info
     const struct speech *t = &d->said[at];
     if (t->role == SPEECH_ASSISTANT)
         add_assistant(d, info, form, at, c);
-    else if (t->role == SPEECH_USER || form & COMPOSE_PLAIN || t->call_speech == SIZE_MAX)
+    else if (t->role == SPEECH_USER || form & COMPOSE_PLAIN || !t->has_call)
         say(c, "user", t->text.p, t->text.n);
 }
 

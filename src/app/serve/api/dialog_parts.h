@@ -12,7 +12,7 @@ enum speech_role { SPEECH_USER, SPEECH_ASSISTANT, SPEECH_RESULT };
 struct speech_call {
     char *id, *name, *arguments; /* owned; id, arguments: perhaps NULL */
     size_t number;               /* in the conversation */
-    bool answered;               /* while composing: a result has been found */
+    size_t result; /* while composing: its place among what was said; SIZE_MAX: none */
 };
 
 struct speech { /* as it was said; all is owned */
@@ -21,10 +21,7 @@ struct speech { /* as it was said; all is owned */
     struct speech_call *calls; /* [n_calls] of [calls_room], of an assistant */
     size_t n_calls, calls_room;
     char *id, *name; /* of a result; perhaps NULL */
-    /* while composing: of a result, place of its call's turn, or SIZE_MAX; and the call there */
-    size_t call_speech, call;
-    /* and the results of a turn's calls, a list by place in their order; SIZE_MAX: its end */
-    size_t first_result, next_result;
+    bool has_call;   /* while composing: a result that belongs to a call */
 };
 
 struct dialog {
