@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 from cli_case import RUN, write_model
-from serve_case import MODEL, SERVE, SLOW, WHY, ServeCase, Server, together, until
+from serve_case import MODEL, SERVE, SLOW, WHY, ServeCase, Server, occupied, together, until
 from serve_models import thinker
 
 STORY = (
@@ -468,6 +468,21 @@ class Drain(unittest.TestCase):
             thread.join()
             self.assertEqual(results[0][0], 200)
             self.assertEqual(results[0][2]["usage"]["completion_tokens"], 400)
+        finally:
+            server.stop()
+
+    def test_what_is_cut_off_is_told_after_a_time_without_processor(self):
+        server = Server("--drain-seconds", "0", "-c", "32768")
+        try:
+            ask = {**completion("The cat", 32000, 1), "ignore_eos": True}
+            with occupied(server, "/v1/completions", ask) as client:
+                server.process.terminate()
+                until(lambda: "ending" in server.text())
+                server.process.send_signal(signal.SIGSTOP)
+                time.sleep(2.5)  # more than the seconds that it takes to cut all off
+                server.process.send_signal(signal.SIGCONT)
+                self.assertIn(b" 503 ", client.recv(100))
+            self.assertEqual(server.process.wait(60), 0)
         finally:
             server.stop()
 

@@ -215,14 +215,19 @@ static void serve_once(struct frame *f, double *ticked)
     MHD_run(f->daemon);
 }
 
-/* Asked to end: nothing new comes in, what runs may end. False: all is over. */
-static bool drain(struct frame *f, double *since)
+struct ending {
+    double until;
+    bool is_cut; /* what ran has been stopped */
+};
+
+/* Asked to end: nothing new comes in, what runs may end. What has not ended in time is cut off, and has some
+ * seconds to say so, counted from then: perhaps this process had no processor before. False: all is over. */
+static bool drain(struct frame *f, struct ending *e)
 {
     struct server *s = f->server;
-    double most = (double)serve_number(s->options, SERVE_DRAIN);
     if (!s->draining) {
         s->draining = true;
-        *since = f->now;
+        e->until = f->now + (double)serve_number(s->options, SERVE_DRAIN);
         connections_accept(f); /* those that wait would be reset */
         close(f->listen_fd);
         f->listen_fd = -1;
@@ -230,15 +235,20 @@ static bool drain(struct frame *f, double *since)
     }
     if (connections_close_idle(f) && !f->n_exchanges)
         return false;
-    if (f->now - *since > most)
-        scheduler_stop(s->scheduler, true);
-    return f->now - *since <= most + LAST_SECONDS;
+    if (f->now <= e->until)
+        return true;
+    if (e->is_cut)
+        return false;
+    *e = (struct ending){f->now + LAST_SECONDS, true};
+    scheduler_stop(s->scheduler, true);
+    return true;
 }
 
 enum tern_status frame_run(struct frame *f, frame_loaded loaded, struct tern_error *e)
 {
     struct server *server = f->server;
-    double ticked = 0, since = 0;
+    double ticked = 0;
+    struct ending ending = {0};
     bool told = false, over = false;
     enum tern_status s = TERN_OK;
     while (!over) {
@@ -251,7 +261,7 @@ enum tern_status frame_run(struct frame *f, frame_loaded loaded, struct tern_err
         if (s && !told)
             over = true;
         else if (s || signals_caught())
-            over = !drain(f, &since);
+            over = !drain(f, &ending);
     }
     for (struct connection *c = f->connections; c; c = c->next)
         connections_shut(c);
