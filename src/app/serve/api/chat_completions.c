@@ -156,7 +156,7 @@ static void reply(struct chat_completion *c, struct exchange *x)
 }
 
 /* The first piece of a choice has the role alone, as OpenAI's has. It comes with the next one, so that what
- * fails before has a status of HTTP, which clients try again. */
+ * fails before has a status of HTTP, which clients try again, unless the stream began with a ping. */
 static void write_first(struct chat_completion *c, struct exchange *x, size_t i)
 {
     struct chat_choice none = {0};

@@ -161,7 +161,8 @@ static void end_work(struct exchange *x)
 {
     x->at_work = false;
     x->suspended = true;
-    x->written = x->frame->now;
+    if (x->streams)
+        x->written = x->frame->now;
     if (x->gone)
         exchange_give_up(x);
     else if (x->lost)
@@ -185,11 +186,17 @@ void exchanges_advance(struct frame *f)
     }
 }
 
+void exchange_keep_alive(struct exchange *x)
+{
+    if (!x->ended && x->waiter && x->waiter->ping && !x->gone)
+        x->waiter->ping(x->arg, x);
+}
+
 void exchange_ping(struct exchange *x)
 {
     static const char note[] = "HTTP/1.1 102 Processing\r\n\r\n";
-    if (!x->at_work && x->streams && !x->ended && x->waiter && x->waiter->ping && !x->gone)
-        x->waiter->ping(x->arg, x);
+    if (!x->at_work && x->streams)
+        exchange_keep_alive(x);
     else if ((x->at_work || !x->status) && x->handled && !strcmp(x->version, "HTTP/1.1"))
         (void)!send(x->c->fd, note, sizeof note - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -210,6 +217,7 @@ void exchange_lose(struct exchange *x)
 static void ask(struct exchange *x)
 {
     x->handled = true;
+    x->written = x->frame->now;
     connections_enter(x->c, PHASE_WORK);
     request_body_end(x);
     if (!x->fault.status && !x->status)

@@ -106,7 +106,7 @@ struct exchange {
     char *out; /* [n_out - out_at] bytes from out_at wait for MHD; owned */
     size_t out_at, n_out, out_room;
     uint64_t sent;
-    double started, written; /* when the request began; when the stream was last written */
+    double started, written; /* when the request began; when it was complete or the stream last written */
     char note[512];          /* of exchange_log */
     /* wait */
     const struct exchange_waiter *waiter; /* NULL: nobody waits */
@@ -128,7 +128,10 @@ size_t exchange_unescape(void *frame, struct MHD_Connection *mhd, char *text);
 
 void exchanges_advance(struct frame *f); /* those that were woken */
 void exchange_worked(struct exchange *x);  /* from a thread of the lanes: the work is done */
-void exchange_ping(struct exchange *x);  /* says something that the client skips */
+/* Says something that the client skips, if the answer is a stream; begins it, if that has not been done. */
+void exchange_keep_alive(struct exchange *x);
+/* The same in any way there is, but what fails may still have its status. */
+void exchange_ping(struct exchange *x);
 void exchange_lose(struct exchange *x);  /* the client is gone */
 void exchange_free(struct exchange *x);
 

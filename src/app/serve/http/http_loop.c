@@ -147,9 +147,9 @@ static void ping_silent(struct frame *f)
 {
     double most = (double)serve_number(f->server->options, SERVE_PING);
     for (struct connection *c = f->connections; c; c = c->next)
-        if (c->x && !c->x->at_work && c->x->streams && !exchange_pending(c->x) && f->now - c->x->written >= most) {
+        if (c->x && !c->x->at_work && !exchange_pending(c->x) && f->now - c->x->written >= most) {
             c->x->written = f->now;
-            exchange_ping(c->x);
+            exchange_keep_alive(c->x);
         }
 }
 
