@@ -132,6 +132,16 @@ class Pages(ServeCase):
         shown = self.get("/metrics")[2] + json.dumps(self.get("/slots")[2]) + self.server.text()
         self.assertNotIn("marmalade", shown)
 
+    def test_faults_below_messages(self):
+        """In the form of Anthropic's API, also where no route is"""
+        for method, path, expected in (("GET", "/v1/messages", 405), ("GET", "/messages", 405), ("PUT", "/v1/messages/count_tokens", 405), ("POST", "/v1/messages/batches", 404),
+                                       ("GET", "/messages/x", 404)):  # fmt: skip
+            with self.subTest(method + " " + path):
+                status, _, body = self.server.ask(method, path)
+                self.assertEqual((status, body["type"]), (expected, "error"))
+        for path in ("/v1/messagesx", "/v1/files", "/v1/chat/completions"):
+            self.assertNotIn("type", self.get(path)[2])
+
     def test_unknown(self):
         status, _, body = self.get("/v1/nothing")
         self.assertEqual((status, body["error"]["type"]), (404, "not_found_error"))
@@ -330,7 +340,7 @@ class Abuse(ServeCase):
 
     def test_form(self):
         """An error before MHD has the form of the route's API, as behind it."""
-        for line, fields, anthropic in ((b"POST /v1/messages?beta=true", b"", True), (b"POST  /messages/count_tokens", b"", True), (b"GET /nowhere", b"anthropic-version: 2023-06-01\r\n", True),
+        for line, fields, anthropic in ((b"POST /v1/messages?beta=true", b"", True), (b"POST  /messages/count_tokens", b"", True), (b"GET /v1/messages/x", b"", True), (b"GET /nowhere", b"anthropic-version: 2023-06-01\r\n", True),
                                         (b"POST /v1/chat/completions", b"anthropic-version: 2023-06-01\r\n", False), (b"GET /" + b"a" * 200, b"", False)):  # fmt: skip
             for bad in (b"abc\r\n", b"A: \x01\r\n"):
                 with self.subTest(line=line, bad=bad):

@@ -49,3 +49,13 @@ const struct route *routes_find(const char *method, const char *path, const char
     }
     return NULL;
 }
+
+bool routes_are_anthropic(const struct route *r, const char *path, bool names_version)
+{
+    static const char own[] = "/v1/messages";
+    const char *name = strncmp(path, "/v1/", 4) ? own + 3 : own;
+    size_t n = strlen(name);
+    if (r)
+        return r->flags & ROUTE_ANTHROPIC;
+    return names_version || (!strncmp(path, name, n) && (!path[n] || path[n] == '/'));
+}

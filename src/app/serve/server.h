@@ -57,4 +57,8 @@ const char *routes_name(const struct route *r, const char *path);
  * Allow does, or is NULL if there is no such path. */
 const struct route *routes_find(const char *method, const char *path, const char **allowed);
 
+/* Whether errors of this route have the form of Anthropic's API; r NULL: of a path that has none, below
+ * /v1/messages or where the client names that API's version. */
+bool routes_are_anthropic(const struct route *r, const char *path, bool names_version);
+
 #endif

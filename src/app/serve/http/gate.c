@@ -295,8 +295,8 @@ void gate_check(struct exchange *x, struct MHD_Connection *mhd)
     }
     if (x->path)
         x->route = routes_find(x->method, x->path, &allowed);
-    x->shape_anthropic = x->route ? (x->route->flags & ROUTE_ANTHROPIC) != 0
-                                  : exchange_header(x, "anthropic-version") != NULL;
+    x->shape_anthropic = routes_are_anthropic(x->route, x->path ? x->path : "",
+                                              exchange_header(x, "anthropic-version") != NULL);
     check_key(x, x->route ? x->route->flags : 0);
     if (!x->route)
         refuse_route(x, allowed);

@@ -66,7 +66,6 @@ static bool is_of_anthropic(const char *line, size_t n, bool names_version)
 {
     char text[128], *path, *end;
     const char *allowed;
-    const struct route *r = NULL;
     n = n < sizeof text ? n : sizeof text - 1;
     memcpy(text, line, n);
     text[n] = 0;
@@ -76,9 +75,9 @@ static bool is_of_anthropic(const char *line, size_t n, bool names_version)
         path += strspn(path, " ");
         end = path + strcspn(path, " ?#");
         *end = 0;
-        r = routes_find(text, path, &allowed);
+        return routes_are_anthropic(routes_find(text, path, &allowed), path, names_version);
     }
-    return r ? (r->flags & ROUTE_ANTHROPIC) != 0 : names_version;
+    return names_version;
 }
 
 /* ---- fields ----------------------------------------------------------------------------------- */
