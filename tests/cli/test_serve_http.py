@@ -49,6 +49,9 @@ class CommandLine(unittest.TestCase):
         """What is wrong with it is said with file, line and byte, and without the key."""
         for text, words in (("# keys\nsecret\n\nsec ret\n", "line 4: byte 4 of the key is a blank"),
                             ("s\u00e9cret", "line 1: byte 2 of the key is not printable ASCII"),
+                            ("# keys\nsec\0ret\n", "line 2: byte 4 of the key is not printable ASCII"),
+                            ("secret\0\n", "line 1: byte 7 of the key is not printable ASCII"),
+                            ("x" * 8193, "line 1: the key has 8193 bytes"),
                             ("# none\n\n", "holds no key")):  # fmt: skip
             with self.subTest(words), tempfile.NamedTemporaryFile("w", suffix=".keys") as f:
                 f.write(text)
@@ -58,6 +61,17 @@ class CommandLine(unittest.TestCase):
                 self.assertIn(f"serve: --api-key-file {f.name}", why)
                 self.assertIn(words, why)
                 self.assertNotIn("ret", why.replace(f.name, ""))
+
+    def test_key_file_of_everybody(self):
+        for mode, quiet, warned in ((0o644, [], True), (0o640, [], False), (0o644, ["-q"], False)):
+            with self.subTest(mode=mode, quiet=quiet), tempfile.NamedTemporaryFile("w") as f:
+                f.write("x" * 8192)
+                f.flush()
+                os.chmod(f.name, mode)
+                server = Server("--api-key-file", f.name, *quiet)
+                status, _, _ = server.get("/v1/models", headers={"Authorization": "Bearer " + "x" * 8192})
+                self.assertEqual((status, server.stop()), (200, 0))
+                self.assertEqual("every user of this machine can read it" in server.text(), warned)
 
     def test_refusals(self):
         for arguments, words in (

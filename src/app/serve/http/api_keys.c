@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Adds a key, which is never shown: it came from option or variable `from`, or from a line of a file. */
 static enum tern_status add(struct api_keys *k, const char *text, size_t n, const char *from,
@@ -23,12 +24,22 @@ static enum tern_status add(struct api_keys *k, const char *text, size_t n, cons
                                 line ? ", one on each line" : "");
     if (!n)
         return parser_usage(e, "%.200s: the key is empty: give one, or leave it out", from);
+    if (n > k->longest)
+        return parser_usage(e, "%.200s%s: the key has %zu bytes: half of --max-headers, %zu, are allowed",
+                            from, where, n, k->longest);
     char **more = realloc(k->key, (k->n + 1) * sizeof *more);
     if (!more)
         return parser_no_memory(e);
     k->key = more;
     k->key[k->n] = strndup(text, n);
     return k->key[k->n++] ? TERN_OK : parser_no_memory(e);
+}
+
+static void warn_of_readers(const char *path)
+{
+    struct stat file;
+    if (!stat(path, &file) && S_ISREG(file.st_mode) && (file.st_mode & S_IROTH))
+        fprintf(stderr, "serve: --api-key-file %s: every user of this machine can read it\n", path);
 }
 
 /* A key a line; empty lines and those that begin with # are skipped. */
@@ -39,8 +50,9 @@ static enum tern_status add_file(struct api_keys *k, const char *path, struct te
     enum tern_status s = files_take(path, &text, &n, e);
     snprintf(from, sizeof from, "--api-key-file %.200s", path);
     for (char *p = text; !s && p < text + n;) {
-        size_t line = strcspn(p, "\n"), end = line;
-        while (end && strchr(" \t\r", p[end - 1]))
+        const char *feed = memchr(p, '\n', (size_t)(text + n - p));
+        size_t line = feed ? (size_t)(feed - p) : (size_t)(text + n - p), end = line;
+        while (end && (p[end - 1] == ' ' || p[end - 1] == '\t' || p[end - 1] == '\r'))
             end--;
         number++;
         if (end && *p != '#')
@@ -58,10 +70,13 @@ enum tern_status api_keys_open(struct api_keys *k, const struct serve_options *o
 {
     const char *file = o->value[SERVE_API_KEY_FILE].text, *env = getenv("TERN_API_KEY");
     enum tern_status s = TERN_OK;
+    k->longest = (size_t)serve_number(o, SERVE_MAX_HEADERS) / 2;
     for (size_t i = 0; i < o->n_keys && !s; i++)
         s = add(k, o->keys[i], strlen(o->keys[i]), "--api-key", 0, e);
     if (!s && file)
         s = add_file(k, file, e);
+    if (!s && file && !o->value[SERVE_QUIET].given)
+        warn_of_readers(file);
     if (!s && env && *env)
         s = add(k, env, strlen(env), "TERN_API_KEY", 0, e);
     return s;

@@ -7,6 +7,7 @@
 struct api_keys { /* zeroed: none, and none is asked for */
     char **key;   /* [n]; owned */
     size_t n;
+    size_t longest; /* bytes of a key, so that a header holds it beside other fields */
 };
 
 enum tern_status api_keys_open(struct api_keys *k, const struct serve_options *o,
