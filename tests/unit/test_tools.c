@@ -395,6 +395,8 @@ static const struct {
      "{\"city\": \"Rome"},
     {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>",
      "{\"city\": \"Rome\""},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nCaf\xC3\xA9",
+     "{\"city\": \"Caf"},
     {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=days>\n12", ""},
     {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=days>\n12\n</parameter>",
      "{\"days\": 12"},
@@ -456,6 +458,8 @@ static const struct {
     {"qwen-xml",
      "<tool_call>\n<function=get_weather>\n<parameter=city>\n12 < \n\n</parameter>\n</function> x",
      "X[000000007|get_weather|{\"city\": \"12 < \\n\"]T[\n</function> x]"},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRo\xFFme\n</parameter>",
+     "X[000000007|get_weather|{\"city\": \"Ro]T[\xFFme\n</parameter>]"},
     {"pythonic", "<repo_name>[stop(a=1 b]", "X[000000007|stop|]"},
 };
 
