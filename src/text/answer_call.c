@@ -255,6 +255,17 @@ static enum progress list_next(struct answer_call *c, struct mark rest, bool *ov
     return more;
 }
 
+static bool is_text(const struct answer_call *c)
+{
+    return c->is_text || c->in_quotes;
+}
+
+/* What ends a text */
+static struct mark text_end(const struct answer_call *c)
+{
+    return c->in_quotes ? c->forms->quote : list_of(c)->text_after;
+}
+
 /* A key in Gemma 4's notation has no quotes; a model may write some, of that notation or of JSON. */
 static struct mark unquoted(const struct answer_call *c, struct mark key)
 {
@@ -318,13 +329,19 @@ static bool put_key(struct answer_call *c)
 }
 
 /* A value begins, and of a text its string. */
-static enum progress begin_value(struct answer_call *c, const struct tools *tools)
+static enum progress begin_value(struct answer_call *c, struct mark rest, const struct tools *tools)
 {
-    bool quoted = list_of(c)->text_middle.n > list_of(c)->middle.n;
+    struct mark quote = c->forms->quote;
+    enum progress p = c->is_text || !quote.n ? NONE : at_word(quote, rest, c->pos);
+    if (p == MORE)
+        return MORE;
+    c->in_quotes = p == DONE;
+    c->pos += p == DONE ? quote.n : 0;
+    bool quoted = c->in_quotes || list_of(c)->text_middle.n > list_of(c)->middle.n;
     c->from = c->pos, c->depth = 0, c->in_string = false;
     c->list = LIST_VALUE;
     c->sure = is_named(c);
-    c->type = !c->is_text ? ANSWER_NO_TEXT
+    c->type = !is_text(c) ? ANSWER_NO_TEXT
               : quoted    ? ANSWER_IS_TEXT
                           : answer_type_of(tools, c->name.p, (struct mark){c->key.p, c->key.n});
     if (c->type != ANSWER_IS_TEXT)
@@ -346,7 +363,7 @@ static enum progress list_trail(struct answer_call *c, struct mark rest, const s
         if (c->is_text)
             c->trail.p++, c->trail.n--;
     }
-    return begin_value(c, tools);
+    return begin_value(c, rest, tools);
 }
 
 /* A value with brackets and quotes ends where one of these begins outside of them. */
@@ -392,7 +409,7 @@ static enum progress scan_value(struct answer_call *c, struct mark rest)
 /* Whitespace before the end of a text */
 static size_t lead_of(const struct answer_call *c)
 {
-    struct mark end = list_of(c)->text_after;
+    struct mark end = text_end(c);
     return (size_t)(answer_core(end).p - end.p);
 }
 
@@ -400,7 +417,7 @@ static size_t lead_of(const struct answer_call *c)
 static struct mark without_lead(const struct answer_call *c, struct mark value)
 {
     size_t lead = lead_of(c);
-    if (value.n >= lead && memcmp(value.p + value.n - lead, list_of(c)->text_after.p, lead) == 0)
+    if (value.n >= lead && memcmp(value.p + value.n - lead, text_end(c).p, lead) == 0)
         value.n -= lead;
     return value;
 }
@@ -453,15 +470,16 @@ static enum progress put_value(struct answer_call *c, struct mark value)
 
 static enum progress list_value(struct answer_call *c, struct mark rest)
 {
-    const struct answer_list *l = list_of(c);
-    enum progress p = c->is_text ? until(c, answer_core(l->text_after), rest) : scan_value(c, rest);
+    enum progress p = is_text(c) ? until(c, answer_core(text_end(c)), rest) : scan_value(c, rest);
     if (c->type == ANSWER_IS_TEXT)
         p = put_more_text(c, rest, p == DONE, false);
     else if (p == DONE)
         p = put_value(c, (struct mark){rest.p + c->from, c->pos - c->from});
-    if (p == DONE)
-        c->list = LIST_AFTER;
-    return p;
+    if (p != DONE)
+        return p;
+    c->pos += c->in_quotes ? text_end(c).n : 0;
+    c->list = LIST_AFTER;
+    return DONE;
 }
 
 static enum progress list_after(struct answer_call *c, struct mark rest)

@@ -36,6 +36,7 @@ struct answer_call {
     struct mark trail;   /* whitespace of a literal that may stand before a value */
     bool sure; /* it is a call, whatever follows */
     bool is_text, in_string, escaped, began;
+    bool in_quotes; /* the value is a text between Gemma's quotes */
     enum answer_type type; /* of the value that is read, where it is a text */
     char quote;
     unsigned depth;

@@ -40,8 +40,8 @@ def byte_tokenizer(marks: tuple[str, ...] = ()) -> tokenizer.Tokenizer:
     return tokenizer_json.from_json(json.loads(text), "the test", {"bos_token": "<s>", "eos_token": "</s>"}, text)
 
 
-def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768) -> Path:
-    t = byte_tokenizer()
+def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768, marks: tuple[str, ...] = ()) -> Path:
+    t = byte_tokenizer(marks)
     source = (TEMPLATES / f"{template}.jinja").read_text().replace(*OPENS)
     learned = learn.learn(template, source, {"bos_token": "<s>", "eos_token": "</s>"}, t)
     return write_bytes_model(path, t, max_seq, {"chat": chat.section(learned)})
@@ -78,13 +78,22 @@ def write_bytes_model(path: Path, t: tokenizer.Tokenizer, max_seq: int, more: di
     return path
 
 
-def thinker() -> str:
+def kept(name: str, *how: object) -> str:
     """The path of such a model. Learning the template takes 6 s, so the file stays in the folder of the build."""
-    path = Path(os.environ.get("BUILD", "build")) / "test-models" / "thinker.bin"
+    path = Path(os.environ.get("BUILD", "build")) / "test-models" / f"{name}.bin"
     if not path.exists() or path.stat().st_mtime < Path(__file__).stat().st_mtime:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_thinker(path.with_suffix(f".{os.getpid()}")).replace(path)
+        write_thinker(path.with_suffix(f".{os.getpid()}"), *how).replace(path)
     return str(path)
+
+
+def thinker() -> str:
+    return kept("thinker")
+
+
+def caller(notation: str, *marks: str) -> str:
+    """One whose template writes calls so: a file of tests/convert/chat_templates/tools"""
+    return kept(notation, f"tools/{notation}", 4096, marks)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import unittest
 
 from openai_case import HI, STOP, WEATHER, Client, deltas, openai
 from serve_case import SLOW
-from serve_models import THINK, THINK_END, thinker
+from serve_models import THINK, THINK_END, caller, thinker
 
 ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
 
@@ -445,6 +445,27 @@ class Tools(Client):
             self.assertEqual(self.server.post("/v1/chat/completions", choice)[2]["choices"][0]["message"]["content"], "<think>a</think>")
             if not thinks:
                 self.assertNotIn("reasoning_content", message)
+
+
+class Gemma(Client):
+    """Its arguments are no JSON, and texts among them stand between quotes of their own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.MODEL, cls.ARGUMENTS = caller("declared", '<|"|>'), []
+        super().setUpClass()
+
+    def test_texts_come_in_pieces(self):
+        schema = {"type": "object", "required": ["n", "path", "text"], "additionalProperties": False, "properties": {
+            "n": {"type": "integer", "minimum": 1, "maximum": 99}, "path": {"type": "string", "maxLength": 9}, "text": {"type": "string", "minLength": 60, "maxLength": 90}}}  # fmt: skip
+        tool = {"type": "function", "function": {"name": "write", "description": "d", "parameters": schema}}
+        more = {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 900}
+        for seed in range(3):
+            want = self.chat(seed=seed, **more).choices[0].message.tool_calls[0].function
+            self.assertEqual(set(json.loads(want.arguments)), {"n", "path", "text"})
+            told = [c.function for chunk in self.chat(seed=seed, stream=True, **more) for c in chunk.choices[0].delta.tool_calls or []]
+            self.assertEqual((told[0].name, "".join(f.arguments for f in told)), (want.name, want.arguments))
+            self.assertGreater(len(told), 60)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,16 @@ static bool is_opening(struct custom_input *c, char byte)
     return !inside && byte && strchr(" \n\r\t", byte);
 }
 
-/* Bytes of the character or escape at p[0..n); 0: it is not whole. */
-static size_t escape_bytes(const char *p, size_t n)
+/* Bytes at p[0..n) that come together: characters without escapes, or an escape. 0: the escape is not whole, or the
+ * string ends. */
+static size_t next_bytes(const char *p, size_t n)
 {
-    size_t bytes = *p != '\\' ? 1 : n < 2 || p[1] != 'u' ? 2 : 6;
+    size_t bytes = 0;
+    while (bytes < n && (unsigned char)p[bytes] >= ' ' && !strchr("\"\\", p[bytes]))
+        bytes++;
+    if (bytes || *p != '\\')
+        return bytes;
+    bytes = n < 2 || p[1] != 'u' ? 2 : 6;
     if (bytes == 6 && n >= 4 && strchr("dD", p[2]) && strchr("89abAB", p[3]))
         bytes = 12; /* half of a surrogate pair */
     return bytes <= n ? bytes : 0;
@@ -48,11 +54,12 @@ void custom_input_read(struct custom_input *c, const char *arguments, size_t n)
         c->over = !is_opening(c, arguments[c->read++]);
     if (c->over || c->opening < strlen(opening))
         return;
-    size_t at = c->read, bytes = 1;
-    while (at < n && arguments[at] != '"' && bytes)
-        at += bytes = escape_bytes(arguments + at, n - at);
-    c->over = !add_text(c, arguments + c->read, at - c->read) || (at < n && bytes);
-    c->read = at;
+    size_t bytes = 1;
+    while (c->read < n && !c->over && bytes) {
+        bytes = next_bytes(arguments + c->read, n - c->read);
+        c->over = bytes ? !add_text(c, arguments + c->read, bytes) : arguments[c->read] != '\\';
+        c->read += bytes;
+    }
 }
 
 json_t *custom_input_end(const struct custom_input *c, const char *arguments, bool cut)
