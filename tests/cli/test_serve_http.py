@@ -235,8 +235,8 @@ ABUSE = [
     (b"GET /%zz HTTP/1.1\r\n" + HOST, (400,)),
     (b"GET /%0d%0aX-A:%20b HTTP/1.1\r\n" + HOST, (400,)),
     (b"GET /a\\b HTTP/1.1\r\n" + HOST, (400,)),
-    (b"GET http://localhost/health HTTP/1.1\r\n" + HOST, (400,)),
-    (b"GET http://evil.example/ HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET http://localhost/health HTTP/1.1\r\n" + HOST, (200,)),
+    (b"GET http://evil.example/ HTTP/1.1\r\n" + HOST, (403,)),
     (b"GET file:///etc/passwd HTTP/1.1\r\n" + HOST, (400,)),
     (b"CONNECT localhost:22 HTTP/1.1\r\n" + HOST, (400,)),
     (b"OPTIONS * HTTP/1.1\r\n" + HOST, (400,)),
@@ -499,6 +499,18 @@ class Keys(ServeCase):
 
 class Origins(ServeCase):
     ARGUMENTS = ["--allow-host", "tern.example", "--cors", "https://app.example,http://localhost:3000"]
+
+    def test_targets_and_blanks(self):
+        """A target as a proxy gets it (RFC 9112, 3.2.2), whose host must be ours, too; blanks behind a Host"""
+        for target, host, status in (("http://localhost/health", "localhost", 200), ("HTTP://tern.example:80/health?a", "localhost", 200), ("http://localhost", "localhost", 200),
+                                     ("http://evil.example/health", "localhost", 403), ("http:///health", "localhost", 403), ("http://localhost/health", "evil.example", 403),
+                                     ("http://" + "a" * 300 + "/health", "localhost", 403), ("http://localhost//health", "localhost", 400), ("ftp://localhost/health", "localhost", 400),
+                                     ("/health", "localhost \t", 200), ("/health", "[::1]:80 ", 200), ("/health", "localhost evil", 403), ("/health", "evil.example ", 403)):  # fmt: skip
+            with self.subTest(target=target, host=host):
+                answer = self.server.raw(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                self.assertEqual(int(answer[9:12]), status, answer)
+        own = "GET /health HTTP/1.1\r\nHost: localhost:1 \r\nOrigin: http://localhost:1\r\nConnection: close\r\n\r\n"
+        self.assertIn(b" 200 ", self.server.raw(own.encode())[:20])
 
     def status(self, host=None, origin=None, method="GET", path="/health", **more):
         fields = {**({"Host": host} if host else {}), **({"Origin": origin} if origin else {}), **more}

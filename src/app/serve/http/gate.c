@@ -124,17 +124,6 @@ bad:
     return NULL;
 }
 
-/* No path leads to a file, so that nothing here protects one; a path that tries is still refused. */
-static void find_path(struct exchange *x)
-{
-    size_t n = strcspn(x->target, "?#");
-    if (*x->target == '/')
-        x->path = decode(x->target, n);
-    if (!x->path || strstr(x->path, "/../") || strstr(x->path, "//") ||
-        (strlen(x->path) >= 3 && !strcmp(x->path + strlen(x->path) - 3, "/..")))
-        fault_set(&x->fault, 400, NULL, "bad_request", NULL, "the path is not valid");
-}
-
 /* ---- Host and Origin ------------------------------------------------------------------------ */
 
 /* Splits HOST[:PORT] or [V6][:PORT]: the host's first byte and length. */
@@ -146,10 +135,12 @@ static const char *host_of(const char *text, size_t *n)
         *n = end ? (size_t)(end - text) : 0;
         end = end ? end + 1 : "?";
     } else {
-        *n = strcspn(text, ":");
+        *n = strcspn(text, ": \t");
         end = text + *n;
     }
-    if (*end && (*end != ':' || strspn(end + 1, "0123456789") != strlen(end + 1)))
+    if (*end == ':')
+        end += 1 + strspn(end + 1, "0123456789");
+    if (strspn(end, " \t") != strlen(end)) /* blanks behind a value are no part of it (RFC 9110, 5.5) */
         *n = 0;
     return text;
 }
@@ -175,22 +166,38 @@ static bool is_ours(const struct serve_options *o, const char *text)
     return false;
 }
 
+static void check_name(struct exchange *x, const char *host)
+{
+    if (!is_ours(x->frame->server->options, host))
+        fault_set(&x->fault, 403, NULL, "host_not_allowed", NULL,
+                  "the Host '%.100s' is not a name of this server; start it with --allow-host NAME",
+                  host);
+}
+
 static void check_host(struct exchange *x, const struct header_sum *s)
 {
     const char *host = exchange_header(x, "host");
     if (s->n_host > 1 || (!s->n_host && !strcmp(x->version, "HTTP/1.1")))
         fault_set(&x->fault, 400, NULL, "bad_request", NULL, "exactly one Host is needed");
-    else if (host && !is_ours(x->frame->server->options, host))
-        fault_set(&x->fault, 403, NULL, "host_not_allowed", NULL,
-                  "the Host '%.100s' is not a name of this server; start it with --allow-host NAME",
-                  host);
+    else if (host)
+        check_name(x, host);
+}
+
+/* Bytes of a value without the blanks at its end, which are no part of it (RFC 9110, 5.5) */
+static size_t trimmed(const char *value)
+{
+    size_t n = strlen(value);
+    while (n && (value[n - 1] == ' ' || value[n - 1] == '\t'))
+        n--;
+    return n;
 }
 
 /* Our own page: http or https, then the Host. */
 static bool is_own_origin(const char *origin, const char *host)
 {
     size_t n = !strncmp(origin, "http://", 7) ? 7 : !strncmp(origin, "https://", 8) ? 8 : 0;
-    return n && host && !strcasecmp(origin + n, host);
+    size_t n_host = host ? trimmed(host) : 0;
+    return n && n_host && strlen(origin + n) == n_host && !strncasecmp(origin + n, host, n_host);
 }
 
 static void check_origin(struct exchange *x)
@@ -223,16 +230,34 @@ static bool is_preflight(struct exchange *x)
     return true;
 }
 
-/* ---- key and route -------------------------------------------------------------------------- */
+/* ---- the target ----------------------------------------------------------------------------- */
 
-/* Bytes of a value without the blanks at its end, which are no part of it (RFC 9110, 5.5) */
-static size_t trimmed(const char *value)
+/* The path in a target. With a proxy's form, http://HOST/PATH, its host must be ours, too. */
+static const char *path_of(struct exchange *x)
 {
-    size_t n = strlen(value);
-    while (n && (value[n - 1] == ' ' || value[n - 1] == '\t'))
-        n--;
-    return n;
+    const char *path = x->target;
+    char host[256];
+    if (strncasecmp(path, "http://", 7) != 0)
+        return path;
+    path += 7;
+    size_t n = strcspn(path, "/?#");
+    snprintf(host, sizeof host, "%.*s", (int)(n < sizeof host ? n : 0), path);
+    check_name(x, host);
+    return path[n] == '/' ? path + n : "/";
 }
+
+/* No path leads to a file, so that nothing here protects one; a path that tries is still refused. */
+static void find_path(struct exchange *x)
+{
+    const char *path = path_of(x);
+    if (*path == '/')
+        x->path = decode(path, strcspn(path, "?#"));
+    if (!x->path || strstr(x->path, "/../") || strstr(x->path, "//") ||
+        (strlen(x->path) >= 3 && !strcmp(x->path + strlen(x->path) - 3, "/..")))
+        fault_set(&x->fault, 400, NULL, "bad_request", NULL, "the path is not valid");
+}
+
+/* ---- key and route -------------------------------------------------------------------------- */
 
 static void check_key(struct exchange *x, unsigned flags)
 {
