@@ -591,6 +591,21 @@ class Ends(unittest.TestCase):
         self.assertEqual(server.process.wait(5), 0)
         server.stop()
 
+    def test_part_of_a_header(self):
+        """It holds the end up for a second only, in a first request and in a later one."""
+        server = Server(*self.ARGUMENTS)
+        first, later = server.connect(10), server.connect(10)
+        first.sendall(b"GET /hea")
+        later.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertIn(b"200", later.recv(4096))
+        later.sendall(b"GET /hea")
+        time.sleep(0.2)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 4)
+        first.close()
+        later.close()
+
     def test_drain_ends(self):
         server = Server(*self.ARGUMENTS, "--drain-seconds", 0, "-t", 1)
         s = self.long(server)

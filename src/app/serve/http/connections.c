@@ -463,8 +463,8 @@ bool connections_close_idle(struct frame *f)
 {
     bool left = false;
     for (struct connection *c = f->connections; c; c = c->next) {
-        bool is_fresh = !c->used && f->now - c->since < FRESH_TIME;
-        if (c->phase == PHASE_IDLE && !is_fresh)
+        bool is_new = c->phase == PHASE_HEAD || (c->phase == PHASE_IDLE && !c->used);
+        if ((c->phase == PHASE_IDLE || c->phase == PHASE_HEAD) && !(is_new && f->now - c->since < FRESH_TIME))
             connections_shut(c);
         left |= c->phase == PHASE_IDLE || c->phase == PHASE_HEAD;
     }
