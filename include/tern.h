@@ -85,9 +85,10 @@ struct tern_model_params {
     const char *cpu; /* NULL: the best target; or one of tern_cpu_names */
     unsigned load;   /* 0: mapped from the file; TERN_LOAD_COPY: copied to memory on huge pages by
                         all threads; | TERN_LOAD_LOCK: kept in memory; | TERN_LOAD_MTP: for guesses */
-    /* May be NULL. Asked many times a second while tern_model_open copies or locks weights and while
-     * tern_model_check reads them, and between the batches of tern_receipt_verify, in the thread that
-     * calls. Non-zero ends that with TERN_CANCELLED. */
+    /* May be NULL. Asked many times a second while tern_model_open copies or locks weights, while
+     * tern_model_check reads them, while a long text or conversation is tokenized and while a constraint
+     * is compiled, and between the batches of tern_receipt_verify; in the thread that calls, so perhaps in
+     * several at once. Non-zero ends that with TERN_CANCELLED. */
     int (*stop)(void *arg);
     void *arg;
 };

@@ -43,6 +43,8 @@ bool budget_grow(struct budget *b, void *array, uint32_t *capacity, size_t need,
 
 enum tern_status budget_refuse(const struct budget *b, struct tern_error *e, const char *what)
 {
+    if (b->stop && b->stop->stopped)
+        return error_set(e, TERN_CANCELLED, "%s: compiling it was stopped", what);
     if (b->no_memory)
         return error_set(e, TERN_NO_MEMORY, "%s: not enough memory", what);
     return error_set(e, TERN_LIMIT, "%s: too large for the budget (%s are used up)", what,

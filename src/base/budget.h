@@ -5,16 +5,18 @@
 #define BASE_BUDGET_H
 
 #include "base/error.h"
+#include "base/stop.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct budget {
-    size_t bytes;   /* left */
-    uint64_t steps; /* left; a step is about a derivative, or 100 instructions */
-    bool no_memory; /* malloc failed: TERN_NO_MEMORY instead of TERN_LIMIT */
-    bool is_empty;  /* something was asked for that it does not hold */
+    size_t bytes;      /* left */
+    uint64_t steps;    /* left; a step is about a derivative, or 100 instructions */
+    bool no_memory;    /* malloc failed: TERN_NO_MEMORY instead of TERN_LIMIT */
+    bool is_empty;     /* something was asked for that it does not hold */
+    struct stop *stop; /* asked as steps are taken; NULL: nobody is */
 };
 
 static inline bool budget_step(struct budget *b, uint64_t steps)
@@ -22,7 +24,7 @@ static inline bool budget_step(struct budget *b, uint64_t steps)
     if (b->steps < steps)
         return b->is_empty = true, b->steps = 0, false;
     b->steps -= steps;
-    return true;
+    return !stop_asked(b->stop, steps);
 }
 
 /* realloc of p from `old` to `size` bytes, counted. NULL: no budget or no memory; p is as it was. */
@@ -34,7 +36,7 @@ void budget_free(struct budget *b, void *p, size_t size);
  * the pointer to it. False: no budget or no memory; nothing changed. */
 bool budget_grow(struct budget *b, void *array, uint32_t *capacity, size_t need, size_t size);
 
-/* Fills e for a budget that is gone: "WHAT: too large for the budget" or no memory. */
+/* Fills e for a budget that is gone: "WHAT: too large for the budget", no memory, or stopped. */
 enum tern_status budget_refuse(const struct budget *b, struct tern_error *e, const char *what);
 
 #endif

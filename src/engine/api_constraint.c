@@ -10,10 +10,10 @@ static enum tern_status spelling_of_model(const tern_model *m, const struct spel
 {
     struct model_spelling *x = m->spelling;
     lock_take(x->lock);
-    enum tern_status s = x->spelling ? TERN_OK
-                                     : spelling_open(&x->spelling, m->tokenizer,
-                                                     (uint32_t)m->model->vocab, m->end_tokens,
-                                                     m->n_end_tokens, e);
+    enum tern_status s = x->spelling
+                             ? TERN_OK
+                             : spelling_open(&x->spelling, m->tokenizer, (uint32_t)m->model->vocab,
+                                             m->end_tokens, m->n_end_tokens, e);
     *out = x->spelling;
     lock_leave(x->lock);
     return s;
@@ -27,7 +27,9 @@ enum tern_status tern_constraint_open(tern_constraint **out, const tern_model *m
     const struct spelling *spelling;
     *out = NULL;
     enum tern_status s = spelling_of_model(model, &spelling, e);
-    return s ? s : constraint_open(out, spelling, model->chat, params ? params : &defaults, e);
+    struct stop stop = {.ask = model->stop, .arg = model->stop_arg};
+    return s ? s
+             : constraint_open(out, spelling, model->chat, params ? params : &defaults, &stop, e);
 }
 
 void tern_constraint_close(tern_constraint *c)

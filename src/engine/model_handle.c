@@ -158,6 +158,8 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     if ((s = open_pool(m, p->n_threads, e)))
         return s;
     m->stop = p->stop, m->stop_arg = p->arg;
+    if (m->tokenizer)
+        tokenizer_stop_when(m->tokenizer, p->stop, p->arg);
     pool_stop_when(m->pool, p->stop, p->arg);
     if (p->load & TERN_LOAD_COPY)
         s = load_copy(m->model->weights, m->pool, e);

@@ -142,7 +142,7 @@ static void put_word(struct notation *x)
 
 static bool is_json(struct mark text, bool object)
 {
-    struct budget budget = {SIZE_MAX, UINT64_MAX, false, false};
+    struct budget budget = {.bytes = SIZE_MAX, .steps = UINT64_MAX};
     struct json j;
     if (json_read(&j, text.p, text.n, "arguments", &budget, NULL))
         return false;

@@ -202,7 +202,8 @@ static unsigned when_always(const struct chat_writer *w, unsigned flags)
 }
 
 /* Conditions of the i-th message; `seen`: bits of the kinds before it */
-static unsigned when_message(const struct chat_writer *w, const struct talk *talk, size_t i, unsigned seen)
+static unsigned when_message(const struct chat_writer *w, const struct talk *talk, size_t i,
+                             unsigned seen)
 {
     const struct tern_chat_message *m = &talk->m[i];
     unsigned kind = kind_of(m);
@@ -282,7 +283,7 @@ enum tern_status chat_render(const struct chat *c, const struct tern_chat_messag
                              size_t n, unsigned flags, struct chat_text *out, struct tern_error *e)
 {
     struct chat_writer w = {
-        .c = c, .out = out, .budget = {JSON_BYTES_MAX, UINT64_MAX, false, false}, .e = e};
+        .c = c, .out = out, .budget = {.bytes = JSON_BYTES_MAX, .steps = UINT64_MAX}, .e = e};
     struct talk talk = {.m = messages, .n = n};
     struct tools tools = {0};
     enum tern_status s = open_talk(&w, &talk, &tools);
@@ -301,10 +302,13 @@ void chat_text_close(struct chat_text *t)
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
+enum { STOP_PIECE = 64 }; /* what the call for a piece costs, beside its bytes */
+
 struct ids {
     const struct chat *c;
     int32_t *out; /* [max] */
     size_t max, n;
+    struct stop stop;
 };
 
 static void put_ids(struct ids *ids, const int32_t *p, size_t n)
@@ -325,6 +329,8 @@ static enum tern_status put_text(struct ids *ids, const char *p, size_t n,
                       after && after->flags & ADDED_LSTRIP ? TRIM_BLANK : TRIM_NOT);
     if (n == 0)
         return TERN_OK;
+    if (stop_asked(&ids->stop, STOP_PIECE + n))
+        return error_set(e, TERN_CANCELLED, "tokenizing a conversation was stopped");
     enum tern_status s = tokenizer_encode(ids->c->t, p, n, before ? TOKENIZER_CONTINUES : 0,
                                           room ? ids->out + ids->n : NULL, room, &count, e);
     ids->n += count;
@@ -334,7 +340,7 @@ static enum tern_status put_text(struct ids *ids, const char *p, size_t n,
 enum tern_status chat_encode(const struct chat *c, const struct chat_text *in, int32_t *tokens,
                              size_t max, size_t *n, struct tern_error *e)
 {
-    struct ids ids = {c, tokens, max, 0};
+    struct ids ids = {c, tokens, max, 0, tokenizer_stop(c->t)};
     const struct chat_mark *m = (const struct chat_mark *)in->marks.p, *before = NULL;
     const char *text = in->text.p ? in->text.p : "";
     size_t n_marks = in->marks.n / sizeof *m, from = 0;

@@ -4,6 +4,7 @@
 #ifndef TEXT_GROWTH_H
 #define TEXT_GROWTH_H
 
+#include "base/stop.h"
 #include "text/buffer.h"
 #include "text/tokenizer_steps.h"
 
@@ -16,26 +17,27 @@ struct growth {
     size_t limit;           /* bytes that a step may write */
     size_t made[STEPS_MAX]; /* bytes that each step has written */
     bool over;              /* a step wanted to write more */
+    struct stop *stop;      /* asked as steps write; may be NULL */
 };
 
 /* For the steps of a list over a text of n bytes; never above what symbols can be numbered with. */
 static inline struct growth growth_of(size_t n)
 {
     size_t most = INT32_MAX;
-    return (struct growth){.limit = n < (most - GROWTH_MORE) / GROWTH ? n * GROWTH + GROWTH_MORE
-                                                                      : most};
+    return (struct growth){.limit =
+                               n < (most - GROWTH_MORE) / GROWTH ? n * GROWTH + GROWTH_MORE : most};
 }
 
-/* Counts n bytes that step i is about to write, or false. */
+/* Counts n bytes that step i is about to write. False: over, or stopped. */
 static inline bool growth_count(struct growth *g, size_t i, size_t n)
 {
     if (n > g->limit - g->made[i])
         return !(g->over = true);
     g->made[i] += n;
-    return true;
+    return !stop_asked(g->stop, n);
 }
 
-/* Appends what step i writes. False: no memory, or over. */
+/* Appends what step i writes. False: no memory, over, or stopped. */
 static inline bool growth_add(struct growth *g, size_t i, struct buffer *out, const char *p,
                               size_t n)
 {

@@ -37,7 +37,7 @@ bool merge_add(struct merge *m, size_t at, size_t len, int32_t id, bool frozen)
     void *p = m->symbols;
     bool ok = grow(&p, m->n, &m->cap, sizeof *m->symbols);
     m->symbols = p;
-    if (!ok)
+    if (!ok || stop_asked(m->stop, 1))
         return false;
     int32_t i = (int32_t)m->n;
     if (i)
@@ -112,9 +112,11 @@ static void join(struct merge *m, struct symbol *left, int32_t id)
 bool merge_run(struct merge *m, struct merge_rule rule)
 {
     for (size_t i = 0; i + 1 < m->n; i++)
-        if (!consider(m, rule, (int32_t)i))
+        if (stop_asked(m->stop, 1) || !consider(m, rule, (int32_t)i))
             return false;
     while (m->n_heap) {
+        if (stop_asked(m->stop, 1))
+            return false;
         struct pair top = pop(m);
         int32_t i = (int32_t)(uint32_t)top.order, id;
         uint32_t rank;

@@ -3,6 +3,8 @@
 #ifndef TEXT_MERGE_H
 #define TEXT_MERGE_H
 
+#include "base/stop.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +25,8 @@ struct merge {
     struct symbol *symbols; /* [n] of [cap]; owned */
     struct pair *heap;      /* [n_heap] of [heap_cap]; owned */
     size_t n, cap, n_heap, heap_cap;
-    const char *word; /* the bytes that `at` counts in; borrowed */
+    const char *word;  /* the bytes that `at` counts in; borrowed */
+    struct stop *stop; /* asked for each symbol and pair; may be NULL */
 };
 
 /* What joining neighbours makes: true with its token and rank (less is sooner), or false. */
@@ -38,11 +41,12 @@ void merge_begin(struct merge *m, const char *word);
 void merge_close(struct merge *m);
 
 /* Appends a symbol of `len` bytes that begins at byte `at`. A word has less than 2^31 bytes (growth.h).
- * False: no memory. */
+ * False: no memory, or stopped. */
 bool merge_add(struct merge *m, size_t at, size_t len, int32_t id, bool frozen);
 
 /* Joins pairs until none is left; the survivors are the symbols with len > 0. A pair that was
- * queued is joined in its turn if its place still makes the same token, as the reference does. */
+ * queued is joined in its turn if its place still makes the same token, as the reference does. False:
+ * no memory, or stopped. */
 bool merge_run(struct merge *m, struct merge_rule rule);
 
 #endif

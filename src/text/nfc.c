@@ -47,8 +47,15 @@ static uint32_t compose(uint32_t a, uint32_t b)
     return unicode_compose(a, b);
 }
 
-/* Sorts c[0..n) by rank, equals in their order: a pass over all for each rank, so it is linear. */
-static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
+struct work {
+    struct buffer points, scratch;
+    struct stop *stop;
+    bool compose;
+};
+
+/* Sorts c[0..n) by rank, equals in their order: a pass over all for each rank, so it is linear. False: no
+ * memory, or stopped. */
+static bool sort_marks(struct work *w, uint32_t *c, size_t n)
 {
     unsigned before = 0, rank, top = 0;
     bool sorted = true;
@@ -59,21 +66,23 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
     }
     if (sorted)
         return true;
-    scratch->n = 0;
-    for (rank = 1; rank <= top; rank++)
+    w->scratch.n = 0;
+    for (rank = 1; rank <= top && !stop_asked(w->stop, n); rank++)
         for (size_t i = 0; i < n; i++)
-            if (unicode_rank(c[i]) == rank && !add_point(scratch, c[i]))
+            if (unicode_rank(c[i]) == rank && !add_point(&w->scratch, c[i]))
                 return false;
-    memcpy(c, scratch->p, n * sizeof *c);
+    if (rank <= top)
+        return false;
+    memcpy(c, w->scratch.p, n * sizeof *c);
     return true;
 }
 
-static bool sort_all(struct buffer *scratch, uint32_t *c, size_t n)
+static bool sort_all(struct work *w, uint32_t *c, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end + 1) {
         for (end = i; end < n && unicode_rank(c[end]); end++)
             ;
-        if (end - i > 1 && !sort_marks(scratch, c + i, end - i))
+        if (end - i > 1 && !sort_marks(w, c + i, end - i))
             return false;
     }
     return true;
@@ -99,22 +108,17 @@ static size_t compose_all(uint32_t *c, size_t n)
     return kept;
 }
 
-struct work {
-    struct buffer points, scratch;
-    bool compose;
-};
-
 /* The form of a run of more than one character, or of an unstable one. */
 static bool append_run(struct buffer *out, struct work *w, const char *p, size_t n)
 {
     size_t len;
     w->points.n = 0;
     for (size_t i = 0; i < n; i += len)
-        if (!decompose(&w->points, unicode_decode(p + i, n - i, &len)))
+        if (stop_asked(w->stop, 1) || !decompose(&w->points, unicode_decode(p + i, n - i, &len)))
             return false;
     uint32_t *c = (uint32_t *)(void *)w->points.p;
     size_t count = w->points.n / sizeof *c;
-    if (!sort_all(&w->scratch, c, count))
+    if (!sort_all(w, c, count))
         return false;
     if (w->compose)
         count = compose_all(c, count);
@@ -131,9 +135,9 @@ static bool unstable_at(const struct work *w, const char *p, size_t n, size_t *l
     return w->compose ? unicode_class(c) & UNICODE_UNSTABLE : c >= 128;
 }
 
-bool nfc_append(struct buffer *out, const char *p, size_t n, bool compose)
+bool nfc_append(struct buffer *out, const char *p, size_t n, bool compose, struct stop *stop)
 {
-    struct work w = {.compose = compose};
+    struct work w = {.stop = stop, .compose = compose};
     bool ok = true;
     size_t len, done = 0, last = 0; /* appended so far; start of the character before */
     for (size_t i = 0; ok && i < n;) {
@@ -144,7 +148,8 @@ bool nfc_append(struct buffer *out, const char *p, size_t n, bool compose)
         }
         while (i < n && unstable_at(&w, p + i, n - i, &len))
             i += len;
-        ok = buffer_add(out, p + done, last - done) && append_run(out, &w, p + last, i - last);
+        ok = !stop_asked(stop, i - done) && buffer_add(out, p + done, last - done) &&
+             append_run(out, &w, p + last, i - last);
         done = last = i;
     }
     ok = ok && buffer_add(out, p + done, n - done);

@@ -174,7 +174,7 @@ static bool run_step(struct step_output *out, const struct step *step, const cha
         return trim(out->b, p, n) && growth_count(out->g, out->i, out->b->n);
     case STEP_NFC:
     case STEP_NFD:
-        return nfc_append(out->b, p, n, step->kind == STEP_NFC) &&
+        return nfc_append(out->b, p, n, step->kind == STEP_NFC, out->g->stop) &&
                growth_count(out->g, out->i, out->b->n);
     case STEP_CHARSMAP:
         return step->graphemes ? charsmap_graphemes(out, step->map, p, n)

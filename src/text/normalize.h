@@ -6,7 +6,7 @@
 
 /* Runs the steps over p[0..n), which is UTF-8; `first`: it begins where the whole input begins.
  * *out is borrowed from p or from one of the two scratch buffers, until they are used again. False:
- * no memory, or g->over. */
+ * no memory, g->over, or stopped. */
 bool normalize_run(const struct steps *steps, struct buffer scratch[2], struct growth *g,
                    const char *p, size_t n, bool first, const char **out, size_t *n_out);
 

@@ -34,7 +34,8 @@ static bool again(const struct step *step, const char *p, size_t at, size_t n)
 }
 
 /* End of the stretch that begins at `at`: one match (*hit), or all up to the next match. */
-static size_t stretch(const struct step *step, const char *p, size_t at, size_t n, bool *hit)
+static size_t stretch(struct pretokenize *r, const struct step *step, const char *p, size_t at,
+                      size_t n, bool *hit)
 {
     size_t len, end = match(step, p, at, n);
     *hit = end > at;
@@ -43,7 +44,8 @@ static size_t stretch(const struct step *step, const char *p, size_t at, size_t 
     do {
         unit(step, p + end, n - end, &len);
         end += len;
-    } while (end < n && (!again(step, p, end, n) || match(step, p, end, n) == end));
+    } while (end < n && !stop_asked(r->growth.stop, len) &&
+             (!again(step, p, end, n) || match(step, p, end, n) == end));
     return end;
 }
 
@@ -55,7 +57,7 @@ static bool split(struct pretokenize *r, size_t i, const char *p, size_t n, bool
     bool hit, before = false;
     size_t open = 0;
     for (size_t at = 0, end; at < n; at = end, before = hit) {
-        end = stretch(step, p, at, n, &hit);
+        end = stretch(r, step, p, at, n, &hit);
         hit ^= step->invert;
         bool cut = behavior == SPLIT_CONTIGUOUS ? hit != before
                    : behavior == SPLIT_PREVIOUS ? !(hit && !before)

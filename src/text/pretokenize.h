@@ -13,8 +13,8 @@ struct pretokenize {
 };
 
 /* Gives the words of p[0..n) to `word`, in order; empty ones are left out. `first`: the text
- * begins where the whole input begins. False: no memory, growth.over, or
- * `word` said so. */
+ * begins where the whole input begins. False: no memory, growth.over,
+ * stopped, or `word` said so. */
 bool pretokenize_run(struct pretokenize *r, const char *p, size_t n, bool first);
 
 #endif

@@ -310,6 +310,16 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
+void tokenizer_stop_when(struct tokenizer *t, int (*stop)(void *arg), void *arg)
+{
+    t->stop = (struct stop){.ask = stop, .arg = arg};
+}
+
+struct stop tokenizer_stop(const struct tokenizer *t)
+{
+    return t->stop;
+}
+
 /* ---- encode ------------------------------------------------------------------------------- */
 
 struct run {
@@ -332,7 +342,7 @@ static bool on_word(void *arg, const char *p, size_t n)
     struct run *r = arg;
     const struct tokenizer *t = r->ids.t;
     r->ids.total = 0;
-    if (r->first && r->ids.n >= r->ids.max)
+    if (stop_asked(&r->ids.stop, n) || (r->first && r->ids.n >= r->ids.max))
         return false;
     if (r->must_fit && t->most_bytes && n / t->most_bytes > r->ids.max) {
         r->least = n / t->most_bytes;
@@ -382,7 +392,7 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
                                   unsigned flags, int32_t *out, size_t max, size_t *n_out,
                                   struct tern_error *e)
 {
-    struct run r = {.ids = {.t = t, .out = out, .max = max}};
+    struct run r = {.ids = {.t = t, .out = out, .max = max, .stop = t->stop}};
     struct buffer clean = {0};
     bool ok = true;
     *n_out = 0;
@@ -396,6 +406,7 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
         n = clean.n;
     }
     r.growth = r.pre.growth = growth_of(n);
+    r.growth.stop = r.pre.growth.stop = r.ids.merge.stop = &r.ids.stop;
     ok = ok && (encode(&r, text, n, flags) || (r.first && r.ids.n >= max));
     *n_out = r.ids.n;
     buffer_close(&clean);
@@ -406,6 +417,8 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
     merge_close(&r.ids.merge);
     free(r.ids.cuts);
     buffer_close(&r.ids.best);
+    if (r.ids.stop.stopped)
+        return error_set(e, TERN_CANCELLED, "tokenizing a text was stopped");
     if (r.growth.over || r.pre.growth.over)
         return error_set(e, TERN_LIMIT,
                          "the tokenizer makes more than %zu bytes of a text of %zu bytes",

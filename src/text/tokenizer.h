@@ -4,10 +4,11 @@
  * decoder.
  *
  * The whole section is validated by tokenizer_open; afterwards only memory can fail. A tokenizer
- * never changes once open: any number of threads may use one. */
+ * never changes once it is used: any number of threads may use one. */
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
+#include "base/stop.h"
 #include "weights/keys.h"
 
 struct tokenizer;
@@ -20,6 +21,12 @@ enum tern_status tokenizer_open(struct tokenizer **out, struct keys *keys, uint6
 enum tern_status tokenizer_open_bytes(struct tokenizer **out, const void *section, size_t n,
                                       uint64_t vocab, struct tern_error *e);
 void tokenizer_close(struct tokenizer *t);
+
+/* From now on whoever encodes a long text asks `stop`, in its thread; non-zero ends that with TERN_CANCELLED.
+ * Before the tokenizer is used by several threads. */
+void tokenizer_stop_when(struct tokenizer *t, int (*stop)(void *arg), void *arg);
+/* For work that takes many short calls: whom to ask meanwhile. */
+struct stop tokenizer_stop(const struct tokenizer *t);
 
 /* Ids of text[0..n). `flags` are TERN_ADD_SPECIAL, TERN_PARSE_SPECIAL and TERN_MUST_FIT of tern.h:
  * without the second (plain mode) special tokens written in the text stay text. At most `max` ids

@@ -48,6 +48,7 @@ struct tokenizer {
     struct added_set users;         /* spm: tokens of type USER */
     const uint32_t *before, *after; /* ids added around the text; borrowed */
     size_t n_before, n_after;
+    struct stop stop; /* whom each call asks */
 };
 
 /* Where ids go, and the memory of one call of tokenizer_encode. */
@@ -55,6 +56,7 @@ struct encoding {
     const struct tokenizer *t;
     int32_t *out; /* [max] */
     size_t max, n;
+    struct stop stop;
     struct merge merge;
     uint32_t *cuts;     /* spm: [vocab.n] where an unused token is taken apart; owned, or NULL */
     struct buffer best; /* unigram */

@@ -71,7 +71,7 @@ static enum tern_status check_names(const struct tools *t, struct tern_error *e)
 enum tern_status tools_open(struct tools *out, const char *text, size_t n, struct tern_error *e)
 {
     struct json given = {0};
-    *out = (struct tools){.budget = {TREE_BYTES_MAX, UINT64_MAX, false, false}};
+    *out = (struct tools){.budget = {.bytes = TREE_BYTES_MAX, .steps = UINT64_MAX}};
     if (n > TOOLS_BYTES_MAX)
         return error_set(e, TERN_LIMIT, "the tools have more than %d bytes", TOOLS_BYTES_MAX);
     enum tern_status s = json_read(&given, text, n, "tools", &out->budget, e);

@@ -68,11 +68,15 @@ bool unigram_word(struct encoding *c, const char *p, size_t n)
         one = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4; /* it is UTF-8 */
         one = one < n - at ? one : n - at; /* unless steps cut characters */
         extend(c->t, best, p, at, n, one);
+        if (stop_asked(&c->stop, one))
+            return false;
     }
     c->total = best[n].score;
     turn(best, n);
     for (size_t at = 0, end; at < n; at = end) {
         bool after_unk = false;
+        if (stop_asked(&c->stop, 1))
+            return false;
         for (end = at; end < n && best[end].id < 0; end += best[end].len)
             ;
         if (end > at)

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import threading
 import time
 import unittest
@@ -53,6 +54,17 @@ def ask_big(server):
     head = read(send(server, BIG))
     assert head.startswith(b"HTTP/1.1 200 "), head
     return time.monotonic() - begin
+
+
+LETTERS = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=1 << 18 if SLOW else 2 << 20))
+MUCH = json.dumps({"content": LETTERS}).encode()  # one word: each pair of neighbours is looked at
+
+
+def seconds_of(server, body, path="/tokenize"):
+    """Of the processor, for the whole answer."""
+    before = server.seconds()
+    read(send(server, body, path))
+    return server.seconds() - before
 
 
 class Lanes(ServeCase):
@@ -172,6 +184,20 @@ class Lanes(ServeCase):
         until(lambda: self.server.files() <= before, 5)
         self.assertRegex(self.server.text(), r"POST /tokenize \d+ [0-9.]+s lost")
 
+    def test_work_of_one_who_left(self):
+        """It ends soon: a text that is tokenized, JSON that is read. Measured in seconds of the processor."""
+        objects = json.dumps({"content": "a", "x": [{}] * 600_000}).encode()
+        for body, share in ((MUCH, 4), (objects, 2)):
+            whole = seconds_of(self.server, body)
+            before = self.server.seconds()
+            s = send(self.server, body)
+            until(lambda: self.server.seconds() - before > whole / 10, 60)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            s.close()
+            until(lambda: self.server.metric("tern_http_exchanges") == 1, 60, "the end")
+            self.assertLess(self.server.seconds() - before, whole / share + 0.1)
+        self.assertNotIn("shutting down", self.server.text())
+
     def test_crowd(self):
         """Long and short ones at once; each gets its own answer."""
         results = []
@@ -218,16 +244,18 @@ class Ends(unittest.TestCase):
         for s in sockets:
             s.close()
 
-    def test_work_that_does_not_end(self):
-        """What still works some seconds after the time to drain is left, whatever it is: the exit code is the same."""
-        letters = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=1 << 20))
-        huge = json.dumps({"content": letters * (8 if SLOW else 24)}).encode()
-        server = Server(*ARGUMENTS, "--max-text", 1 << 27, "--max-body", 1 << 27, "--drain-seconds", 0)
-        with send(server, huge):
-            until(lambda: server.seconds() > 1.5, 60)  # of some 12
-            begin = time.monotonic()
-            self.assertEqual(server.stop(), 0)
-            self.assertLess(time.monotonic() - begin, 9)
+    def test_work_after_the_time_to_drain(self):
+        """It is given up, and its client is told."""
+        server = Server(*ARGUMENTS, "--drain-seconds", 0)
+        whole, before = seconds_of(server, MUCH), server.seconds()
+        with send(server, MUCH) as s:
+            until(lambda: server.seconds() - before > whole / 10, 60)
+            server.process.send_signal(signal.SIGTERM)
+            head, _, body = read_all(s).partition(b"\r\n\r\n")
+        self.assertTrue(head.startswith(b"HTTP/1.1 503 "), head)
+        self.assertEqual(json.loads(body)["error"]["code"], "shutting_down")
+        self.assertEqual(server.process.wait(60), 0)
+        server.stop()
 
 
 if __name__ == "__main__":

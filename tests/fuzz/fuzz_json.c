@@ -28,7 +28,7 @@ static void check(const struct json *j)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct budget all = {(size_t)1 << 20, 100000, false, false};
+    const struct budget all = {.bytes = (size_t)1 << 20, .steps = 100000};
     struct budget b = all;
     struct tern_error e = {0};
     struct json j;

@@ -129,7 +129,7 @@ static void open_schema(struct opened *o, const char *schema, unsigned flags)
         o->r.close(o->r.self);
         assert(o->budget.bytes == 16 << 20);
     }
-    o->budget = (struct budget){16 << 20, UINT64_MAX, false, false};
+    o->budget = (struct budget){.bytes = 16 << 20, .steps = UINT64_MAX};
     enum tern_status status =
         schema_compile(&shapes, schema, strlen(schema), 0, &o->budget, NULL, NULL);
     assert(!status);

@@ -27,7 +27,7 @@ static void walk(struct languages *ls, lang a, const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct budget all = {(size_t)1 << 20, 6000, false, false};
+    const struct budget all = {.bytes = (size_t)1 << 20, .steps = 6000};
     struct budget b = all;
     struct tern_error e = {0};
     struct languages *ls = languages_open(&b);

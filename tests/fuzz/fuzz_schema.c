@@ -66,7 +66,7 @@ static void check(const struct shapes *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { BYTES = 1 << 20 };
-    struct budget b = {BYTES, 30000, false, false}, jb = {1 << 20, 100000, false, false};
+    struct budget b = {.bytes = BYTES, .steps = 30000}, jb = {.bytes = 1 << 20, .steps = 100000};
     struct schema_notes notes = {0};
     struct shapes s;
     struct json j;

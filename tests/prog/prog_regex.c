@@ -31,7 +31,7 @@ static bool matches(struct languages *ls, lang a, const char *p, size_t n)
 
 static void answer(char *line)
 {
-    struct budget b = {(size_t)16 << 20, 10000000, false, false};
+    struct budget b = {.bytes = (size_t)16 << 20, .steps = 10000000};
     struct languages *ls = languages_open(&b);
     struct tern_error e = {0};
     char *bytes = malloc(strlen(line) + 1);

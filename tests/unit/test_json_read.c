@@ -10,7 +10,7 @@
 
 static struct budget purse(void)
 {
-    return (struct budget){4 << 20, 1 << 20, false, false};
+    return (struct budget){.bytes = 4 << 20, .steps = 1 << 20};
 }
 
 static enum tern_status read_text(struct json *j, const char *text, size_t n, struct budget *b,
@@ -162,7 +162,7 @@ START_TEST(depth_and_size_are_bounded)
     ck_assert(repeated("[0,0,0,0", 1, "]", &b, &e) == TERN_LIMIT);
     ck_assert_str_eq(e.text, "schema: too large for the budget (bytes are used up)");
     ck_assert_uint_eq(b.bytes, 100);
-    b = (struct budget){4 << 20, 3, false, false};
+    b = (struct budget){.bytes = 4 << 20, .steps = 3};
     ck_assert(repeated("[0,0,0,0", 1, "]", &b, &e) == TERN_LIMIT);
     ck_assert_str_eq(e.text, "schema: too large for the budget (steps are used up)");
 }

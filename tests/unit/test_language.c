@@ -12,7 +12,7 @@
 
 static struct budget purse(void)
 {
-    return (struct budget){(size_t)256 << 20, 4000000, false, false};
+    return (struct budget){.bytes = (size_t)256 << 20, .steps = 4000000};
 }
 
 /* ---- the universe: texts of up to LONGEST of these characters ---- */
@@ -265,7 +265,7 @@ static const struct {
 
 START_TEST(large_bounds_are_not_counted)
 {
-    struct budget b = {(size_t)4 << 20, 3000, false, false};
+    struct budget b = {.bytes = (size_t)4 << 20, .steps = 3000};
     struct languages *ls = languages_open(&b);
     lang length = lang_length(ls, 0, large[_i].min, large[_i].max);
     lang a = lang_and(ls, regex(ls, large[_i].pattern), length);
@@ -278,7 +278,7 @@ END_TEST
 /* (ab)* of an odd length: too many states to look at, and nothing else says so. */
 START_TEST(what_cannot_be_proven_is_not_claimed)
 {
-    struct budget b = {(size_t)4 << 20, 100000, false, false};
+    struct budget b = {.bytes = (size_t)4 << 20, .steps = 100000};
     struct languages *ls = languages_open(&b);
     lang a = lang_and(ls, regex(ls, "^(ab)*$"), lang_length(ls, 0, LARGE + 1, LARGE + 1));
     ck_assert_int_eq(lang_decide(ls, a), LANG_UNKNOWN);
@@ -572,7 +572,7 @@ END_TEST
 START_TEST(every_budget_is_kept)
 {
     for (size_t bytes = 0, steps = 0; steps < 40000; steps += 1 + steps / 50, bytes += 4000) {
-        struct budget b = {_i ? bytes : (size_t)64 << 20, _i ? 1000000 : steps, false, false};
+        struct budget b = {.bytes = _i ? bytes : (size_t)64 << 20, .steps = _i ? 1000000 : steps};
         const size_t before = b.bytes;
         bool good = use_all(&b);
         ck_assert_uint_eq(b.bytes, before);

@@ -8,7 +8,7 @@
 
 static struct budget purse(void)
 {
-    return (struct budget){(size_t)4 << 20, 3000000, false, false};
+    return (struct budget){.bytes = (size_t)4 << 20, .steps = 3000000};
 }
 
 static bool matches(struct languages *ls, lang a, const char *p, size_t n)

@@ -12,7 +12,7 @@
 
 static struct budget budget(void)
 {
-    return (struct budget){4 << 20, 10000000, false, false};
+    return (struct budget){.bytes = 4 << 20, .steps = 10000000};
 }
 
 /* Instances stand one a line. */
@@ -294,7 +294,7 @@ START_TEST(one_of_many_numbers)
     static char text[1 << 20];
     enum { MANY = 10000 };
     for (int doubled = 0; doubled < 2; doubled++) {
-        struct budget b = {64 << 20, doubled ? 5000000 : 2000000, false, false};
+        struct budget b = {.bytes = 64 << 20, .steps = doubled ? 5000000 : 2000000};
         struct tern_error e = {0};
         struct shapes s;
         int n = doubled ? 1000 : MANY, at = sprintf(text, "{\"oneOf\":[");
@@ -330,7 +330,7 @@ START_TEST(bombs)
     };
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         for (int one = 0; one < 2; one++) {
-            struct budget b = {4 << 20, 2000000, false, false};
+            struct budget b = {.bytes = 4 << 20, .steps = 2000000};
             struct shapes s;
             strcpy(text, one ? "{\"oneOf\":[true" : "{\"allOf\":[true");
             for (int i = 0; i < 40; i++) {

@@ -12,7 +12,7 @@ static struct reader k;
 
 static void start(void)
 {
-    budget = (struct budget){64 << 20, 100 * 1000 * 1000, false, false};
+    budget = (struct budget){.bytes = 64 << 20, .steps = 100 * 1000 * 1000};
     s = made_open(&budget);
     script_open(&script, &budget);
 }

@@ -44,7 +44,7 @@ static const struct {
 
 START_TEST(prints_as_python_does)
 {
-    struct budget budget = {1 << 20, 1 << 20, false, false};
+    struct budget budget = {.bytes = 1 << 20, .steps = 1 << 20};
     struct buffer out = {0};
     struct json j;
     struct tern_error e = {0};
@@ -73,7 +73,7 @@ START_TEST(sorts_as_jinja_does)
 {
     static const char text[] = "[{\"b\":1,\"B\":2,\"a\":3,\"aa\":4,\"_\":5,\"A\":6}]";
     static const char *const want[] = {"_", "a", "A", "aa", "b", "B"};
-    struct budget budget = {1 << 20, 1 << 20, false, false};
+    struct budget budget = {.bytes = 1 << 20, .steps = 1 << 20};
     struct json j;
     ck_assert(!json_read(&j, text, sizeof text - 1, "text", &budget, NULL));
     uint32_t *order = tojson_sorted(&j, 1, false);

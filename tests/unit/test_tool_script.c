@@ -165,7 +165,7 @@ static const struct spelling spelling = {
 
 START_TEST(answers_with_calls)
 {
-    struct budget budget = {256 << 20, 1000 * 1000 * 1000, false, false};
+    struct budget budget = {.bytes = 256 << 20, .steps = 1000 * 1000 * 1000};
     struct keywriter keys;
     bool marks = cases[_i].family == LLAMA_4;
     struct tool_family family = tool_families[marks ? LLAMA : cases[_i].family];
@@ -220,7 +220,7 @@ START_TEST(names_a_tool_that_cannot_be_called)
     struct keywriter keys;
     struct chat *c = tool_family_open(&tool_families[QWEN], &keys);
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        struct budget budget = {256 << 20, 1000 * 1000 * 1000, false, false};
+        struct budget budget = {.bytes = 256 << 20, .steps = 1000 * 1000 * 1000};
         const struct tool_script_params p = {.tools = uncallable[_i].tools,
                                              .n = strlen(uncallable[_i].tools),
                                              .choice = choices[i],

@@ -88,7 +88,7 @@ static bool fill(struct filling *f)
 enum tern_status talk_json_open(struct talk_json *out, const char *p, size_t n,
                                 struct tern_error *e)
 {
-    *out = (struct talk_json){.budget = {BYTES_MAX, UINT64_MAX, false, false}};
+    *out = (struct talk_json){.budget = {.bytes = BYTES_MAX, .steps = UINT64_MAX}};
     enum tern_status s = json_read(&out->json, p, n, "a conversation", &out->budget, e);
     if (s)
         return s == TERN_USAGE ? TERN_BAD_FILE : s;

@@ -158,7 +158,7 @@ void constraint_form_leave(struct constraint_form *f)
 
 /* The newest form becomes what `p` is compiled into. After an error nothing changed. */
 static enum tern_status open_form(tern_constraint *c, const struct tern_constraint_params *p,
-                                  struct tern_error *e)
+                                  struct stop *stop, struct tern_error *e)
 {
     struct constraint_form *f = calloc(1, sizeof *f);
     enum tern_status s;
@@ -167,6 +167,7 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
     f->n_users = 1;
     f->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
     f->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
+    f->budget.stop = stop;
     const uint64_t steps = f->budget.steps;
     if ((s = open_kind(c, f, p, e)) ||
         (s = alphabet_check_trigger(c->spelling, p->trigger, p->trigger_bytes, e)) ||
@@ -176,6 +177,7 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
     }
     f->room = f->budget.bytes;
     f->budget.steps = steps;
+    f->budget.stop = NULL;
     f->masks = masks_open(&f->recognizer, c->spelling, &f->budget);
     if (!f->masks) {
         constraint_form_leave(f);
@@ -189,7 +191,7 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
 bool constraint_renew(tern_constraint *c)
 {
     size_t whole = c->params.max_bytes ? c->params.max_bytes : CONSTRAINT_BYTES;
-    return c->form->room >= whole / 8 && !open_form(c, &c->params, NULL);
+    return c->form->room >= whole / 8 && !open_form(c, &c->params, NULL, NULL);
 }
 
 /* Text, trigger and choice of tool in one block, which `text` begins */
@@ -226,7 +228,7 @@ static struct tern_constraint_params without_mark(const struct tern_constraint_p
 
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
                                  const struct chat *chat, const struct tern_constraint_params *p,
-                                 struct tern_error *e)
+                                 struct stop *stop, struct tern_error *e)
 {
     const struct tern_constraint_params params = without_mark(p);
     *out = NULL;
@@ -239,7 +241,7 @@ enum tern_status constraint_open(tern_constraint **out, const struct spelling *s
         return error_memory(e, "a constraint", sizeof *c);
     c->spelling = spelling, c->chat = chat;
     enum tern_status s;
-    if ((s = lock_open(&c->lock, e)) || (s = open_form(c, &params, e)) ||
+    if ((s = lock_open(&c->lock, e)) || (s = open_form(c, &params, stop, e)) ||
         (s = keep_params(c, &params, e)))
         constraint_close(c);
     else

@@ -22,7 +22,7 @@ struct constraint_form {
 };
 
 struct tern_constraint {
-    struct constraint_form *form; /* the newest */
+    struct constraint_form *form;    /* the newest */
     const struct spelling *spelling; /* borrowed from the model, as is chat */
     const struct chat *chat;
     struct tern_constraint_params params; /* its texts are owned */
@@ -32,10 +32,10 @@ struct tern_constraint {
     size_t n_left_out;
 };
 
-/* `spelling` and `chat` outlive it. NULL: the model has no chat template. */
+/* `spelling` and `chat` outlive it. NULL: the model has no chat template. `stop` is asked meanwhile. */
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
                                  const struct chat *chat, const struct tern_constraint_params *p,
-                                 struct tern_error *e);
+                                 struct stop *stop, struct tern_error *e);
 void constraint_close(tern_constraint *c); /* NULL is fine */
 
 /* ---- for constraint_state.c, which holds the lock ---- */

@@ -54,12 +54,13 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
         return true;
     p.flags |= TERN_CONSTRAINT_LAX | TERN_CONSTRAINT_ANNOTATE;
     struct fault second = {0};
-    if (!fault_is_later(&first) && (*out = compiled_find(s, &p, &second))) {
+    if (first.status == 400 && (*out = compiled_find(s, &p, &second))) {
         list_left_out(*out, ignored, max);
         return true;
     }
-    if (is_forced(r) || fault_is_later(&first) || fault_is_later(&second)) {
-        *f = fault_is_later(&second) ? second : first;
+    const struct fault *why = second.status && second.status != 400 ? &second : &first;
+    if (is_forced(r) || why->status != 400) {
+        *f = *why;
         tool_list_blame(r->tool_places, f);
         return false;
     }

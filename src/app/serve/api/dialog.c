@@ -290,6 +290,8 @@ static bool write_any(struct dialog *d, struct writing *w, bool as_text, bool pr
     }
     if (s == TERN_NO_MEMORY)
         return fault_no_memory(f, "the conversation");
+    if (s == TERN_CANCELLED)
+        return fault_given_up(f);
     if (s)
         fault_set(f, 400, "invalid_request_error", "invalid_value", "messages", "%s", why.text);
     return !s;

@@ -39,6 +39,8 @@ bool prompts_encode(struct prompt *p, const struct server *s, const char *text, 
     enum tern_status t = tokens_take(s->model, text, n, flags, 0, &p->tokens, &p->n, &e);
     if (t == TERN_NO_MEMORY)
         return fault_no_memory(f, "the request");
+    if (t == TERN_CANCELLED)
+        return fault_given_up(f);
     if (t)
         fault_set(f, t == TERN_USAGE ? 400 : 500, NULL, NULL, NULL, "%s", e.text);
     return !t;

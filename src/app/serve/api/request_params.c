@@ -231,6 +231,8 @@ static bool add_text_bias(struct biases *b, const json_t *text, const json_t *va
     size_t n = 0;
     bool ok = !tern_tokenize(b->s->model, json_string_value(text), json_string_length(text), 0,
                              tokens, REQUEST_BIAS_MAX, &n, NULL);
+    if (!ok)
+        return fault_no_memory(b->f->fault, "the request");
     for (size_t i = 0; i < n && ok; i++)
         ok = i < REQUEST_BIAS_MAX ? add_bias(b, (uint64_t)tokens[i], value)
                                   : fields_fault(b->f, "logit_bias", "limit_exceeded",

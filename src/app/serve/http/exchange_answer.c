@@ -111,6 +111,8 @@ void exchange_reply_json(struct exchange *x, int status, json_t *stolen)
 void exchange_fault(struct exchange *x, const struct fault *f)
 {
     char text[FAULT_TEXT], seconds[24];
+    if (x->lost) /* perhaps the fault is that the work was given up */
+        return;
     if (fault_is_later(f)) {
         x->again = true;
         return;

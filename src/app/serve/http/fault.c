@@ -1,6 +1,8 @@
 /* What is wrong with a request: see fault.h. */
 #include "app/serve/http/fault.h"
 
+#include "app/serve/http/lanes.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +57,16 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
     f->message[whole_characters(f->message, strlen(f->message))] = 0;
 }
 
+bool fault_given_up(struct fault *f)
+{
+    fault_set(f, 503, NULL, "shutting_down", NULL, "the server is shutting down");
+    return false;
+}
+
 bool fault_no_memory(struct fault *f, const char *what)
 {
+    if (lanes_is_given_up()) /* what ended early has no result either */
+        return fault_given_up(f);
     fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for %s", what);
     return false;
 }

@@ -31,6 +31,8 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
                const char *format, ...);
 /* 503, code out_of_memory, "not enough memory for WHAT". Always false, so that a function can return it. */
 bool fault_no_memory(struct fault *f, const char *what);
+/* 503: the work was given up, because the server ends or the client has left. Always false. */
+bool fault_given_up(struct fault *f);
 /* No fault of the request: it takes too long for the short lane (lanes.h). The handler passes it on as any
  * fault, and is then called again in the long one. It must have changed nothing before. */
 void fault_later(struct fault *f);

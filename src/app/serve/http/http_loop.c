@@ -240,6 +240,7 @@ static bool drain(struct frame *f, struct ending *e)
     if (e->is_cut)
         return false;
     *e = (struct ending){f->now + LAST_SECONDS, true};
+    lanes_give_up(f->lanes);
     scheduler_stop(s->scheduler, true);
     return true;
 }

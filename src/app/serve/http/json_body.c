@@ -1,6 +1,8 @@
 /* Bodies in JSON: see json_body.h. */
 #include "app/serve/http/json_body.h"
 
+#include "app/serve/http/lanes.h"
+
 #include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,6 +113,24 @@ static void blame(const char *text, size_t n, const json_error_t *e, struct faul
             who, e->line, e->column, (long long)INT64_MIN, (long long)INT64_MAX);
 }
 
+struct rest {
+    const char *p;
+    size_t n;
+};
+
+/* Some more of the text, for jansson. */
+static size_t take(void *out, size_t room, void *arg)
+{
+    struct rest *r = arg;
+    size_t n = r->n < room ? r->n : room;
+    if (lanes_is_given_up())
+        return SIZE_MAX;
+    if (n)
+        memcpy(out, r->p, n);
+    r->p += n, r->n -= n;
+    return n;
+}
+
 json_t *json_body_read(const char *text, size_t n, struct fault *f)
 {
     static const char mark[] =
@@ -118,8 +138,10 @@ json_t *json_body_read(const char *text, size_t n, struct fault *f)
     json_error_t error;
     size_t skipped = n >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
     text = text ? text + skipped : "", n -= skipped;
-    json_t *json = json_loadb(text, n, JSON_ALLOW_NUL, &error);
-    if (!json)
+    json_t *json = json_load_callback(take, &(struct rest){text, n}, JSON_ALLOW_NUL, &error);
+    if (lanes_is_given_up())
+        fault_given_up(f);
+    else if (!json)
         blame(text, n, &error, f);
     else if (!json_is_object(json))
         fault_set(f, 400, NULL, "invalid_json", NULL, "the body is not a JSON object");

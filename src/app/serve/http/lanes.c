@@ -14,6 +14,7 @@ enum { NICE_LONG = 10 };
 
 struct lanes {
     pthread_mutex_t lock;
+    atomic_bool given_up;
     struct one_lane {
         struct lanes *lanes;
         pthread_t thread;
@@ -27,11 +28,22 @@ struct lanes {
     } lane[N_LANES];
 };
 
-static _Thread_local bool is_short;
+static _Thread_local const struct one_lane *this_lane; /* NULL: this is no thread of a lane */
+static _Thread_local const struct lane_task *this_task;
 
 bool lanes_is_short(void)
 {
-    return is_short;
+    return this_lane && this_lane == &this_lane->lanes->lane[LANE_SHORT];
+}
+
+bool lanes_is_given_up(void)
+{
+    return this_task && (this_lane->lanes->given_up || *this_task->lost);
+}
+
+void lanes_give_up(struct lanes *l)
+{
+    l->given_up = true;
 }
 
 /* NULL: the lane is to end. */
@@ -58,12 +70,14 @@ static void note_done(struct one_lane *lane, uint64_t bytes)
 static void *work(void *arg)
 {
     struct one_lane *lane = arg;
-    is_short = lane == &lane->lanes->lane[LANE_SHORT];
-    if (!is_short)
+    this_lane = lane;
+    if (!lanes_is_short())
         (void)!nice(NICE_LONG);
     for (struct lane_task *t; (t = next_task(lane));) {
         uint64_t bytes = t->bytes;
+        this_task = t;
         t->run(t->arg);
+        this_task = NULL;
         note_done(lane, bytes);
     }
     pthread_mutex_lock(&lane->lanes->lock);

@@ -7,6 +7,7 @@
 
 #include "tern.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ enum lane { LANE_SHORT, LANE_LONG, N_LANES };
 struct lane_task {
     struct lane_task *next;
     uint64_t bytes, turn; /* how much work it is; where it stands, set here */
+    atomic_bool *lost;    /* nobody waits for it any more */
     void (*run)(void *arg);
     void *arg;
 };
@@ -29,6 +31,11 @@ void lanes_add(struct lanes *l, enum lane lane, struct lane_task *t);
  * all that it uses must stay. NULL is fine. */
 bool lanes_close(struct lanes *l, int seconds);
 
+/* What is worked on, and all that waits, is given up as soon as it asks. */
+void lanes_give_up(struct lanes *l);
+
+/* Whether this thread, if it is that of a lane, works for nobody: tern.h's `stop` asks. */
+bool lanes_is_given_up(void);
 /* This thread is that of the short lane: what takes long is to be given up with fault_later. */
 bool lanes_is_short(void);
 

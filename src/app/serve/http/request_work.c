@@ -2,7 +2,8 @@
  * no work of the HTTP thread. See frame.h.
  *
  * The connection is suspended meanwhile, so MHD leaves it and the exchange alone, and this file's thread has
- * the exchange for itself. A client that leaves sets `lost`; its exchange ends when the work does. */
+ * the exchange for itself. A client that leaves sets `lost`: the work is given up as soon as it asks, and its
+ * exchange ends then. */
 #include "app/serve/http/frame.h"
 
 enum {
@@ -33,6 +34,6 @@ static void work(void *arg)
 void request_work_begin(struct exchange *x)
 {
     x->at_work = true;
-    x->task = (struct lane_task){.bytes = x->n_body, .run = work, .arg = x};
+    x->task = (struct lane_task){.bytes = x->n_body, .lost = &x->lost, .run = work, .arg = x};
     lanes_add(x->frame->lanes, x->n_body > SHORT_BYTES ? LANE_LONG : LANE_SHORT, &x->task);
 }

@@ -151,6 +151,8 @@ static struct compiled *compile(struct compiled_store *s, const struct tern_cons
     }
     if (is_short && e.code == TERN_LIMIT)
         fault_later(f);
+    if (e.code == TERN_CANCELLED)
+        (void)fault_given_up(f);
     fault_set(f,
               e.code == TERN_NO_MEMORY  ? 503
               : e.code == TERN_INTERNAL ? 500

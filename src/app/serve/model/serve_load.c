@@ -6,6 +6,7 @@
 
 #include "app/cli/number.h"
 #include "app/serve/api/fill_in.h"
+#include "app/serve/http/lanes.h"
 #include "app/serve/model/compiled.h"
 #include "app/serve/model/model_files.h"
 #include "app/serve/model/saved_prefixes.h"
@@ -18,9 +19,12 @@ enum {
     MAX_STEPS = 10000000,
 };
 
+/* For the thread that loads, and for those of the lanes. */
 static int wants_stop(void *arg)
 {
     struct scheduler *s = arg;
+    if (lanes_is_given_up())
+        return true;
     pthread_mutex_lock(&s->lock);
     int ending = s->ending;
     pthread_mutex_unlock(&s->lock);
