@@ -99,9 +99,9 @@ SIMD void panel_dot(const struct panel *s, enum tern_cache_type type, const stru
     size_t n = s->n, line = s->line, step = s->step;
     sums_begin(sum, y, x, s, m, parts, rows, whole);
     for (size_t c = 0; c < n; c++, at += line, ahead += step) {
-        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead, 0, 2);
         if (type == TERN_CACHE_F32)
-            __builtin_prefetch(ahead + 64);
+            __builtin_prefetch(ahead + 64, 0, 2);
         UNROLL(p, parts)
             w[p] = panel_load(s, type, at, c, p, whole);
         sums_add(sum, w, x, c, parts, rows);

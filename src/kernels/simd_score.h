@@ -34,7 +34,7 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
     for (size_t j = 0; j < 8; j++) {
         vw w[4];
         for (size_t t = 0; t < TILES && s->step; t++)
-            __builtin_prefetch(s->ahead + ((i * 8 + j) * TILES + t) * s->step);
+            __builtin_prefetch(s->ahead + ((i * 8 + j) * TILES + t) * s->step, 0, 2);
         UNROLL(p, SCORE_PARTS)
             w[p] =
                 vw_q8(group + p / SCORE_PER_16 * s->tile + j * 64 + p % SCORE_PER_16 * 4 * WIDTH);

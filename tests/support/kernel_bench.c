@@ -11,7 +11,12 @@
 #include "kernels/kernels.h"
 
 enum { QUERIES = 64, PACKED_QUERIES = 24 }; /* that meet a block together: as in the engine */
-enum { WIDE_ROWS = 5632, WIDE_K = 2048 };   /* a feed-forward matrix; its mirror is the other one */
+enum {
+    MOST_DIM = 256, /* of a head */
+    ATTEND_FLOATS =
+        2 * BLOCK * MOST_DIM + PACKED_QUERIES * (BLOCK + MOST_DIM + 2 * 16) /* of a thread */
+};
+enum { WIDE_ROWS = 5632, WIDE_K = 2048 }; /* a feed-forward matrix; its mirror is the other one */
 
 struct bench {
     struct kernels k;
@@ -53,40 +58,55 @@ static double bench_matmul(struct bench *b)
     return (b->n == 1 ? (double)bytes : (double)b->n * (double)(b->rows * b->dim)) * 1e-9;
 }
 
-/* All blocks of a cache of `rows` positions, as one KV head after the other. Units: GB for few
- * queries, and multiply-adds for many, for which a block is packed first, as in a prompt. */
-static double bench_attend(struct bench *b)
+static bool is_packed(const struct bench *b)
 {
-    static _Alignas(64) float packed[2][BLOCK * 256];
-    size_t bytes = attend_bytes(b->type, b->dim), at_once = b->n > 16 ? PACKED_QUERIES : QUERIES;
+    return b->n > 16;
+}
+
+/* Some blocks of a cache, as one KV head after the other */
+static void attend_blocks(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct bench *b = arg;
+    struct attend at = b->at;
+    size_t bytes = attend_bytes(b->type, b->dim), at_once = is_packed(b) ? PACKED_QUERIES : QUERIES;
     attend_fn score = b->k.score[b->type], mix = b->k.mix[b->type];
-    for (size_t i = 0; i < b->rows / BLOCK; i++) {
-        b->at.k = (const char *)b->w + 2 * i * bytes;
-        b->at.v = (const char *)b->at.k + bytes;
-        const char *next = (const char *)b->at.v + bytes;
-        b->at.next = b->n > 16 ? NULL : next;
-        if (b->n > 16 && b->k.pack_k[b->type]) {
-            b->k.pack_k[b->type](packed[0], b->at.k, b->dim, BLOCK);
-            b->at.k = packed[0], score = b->k.score_packed;
+    float *y = b->y + (size_t)thread * ATTEND_FLOATS, *packed[2] = {y, y + BLOCK * MOST_DIM};
+    at.scores = packed[1] + BLOCK * MOST_DIM, at.a = at.scores + PACKED_QUERIES * BLOCK;
+    at.m = at.a + PACKED_QUERIES * MOST_DIM, at.l = at.m + PACKED_QUERIES;
+    for (size_t i = begin; i < end; i++) {
+        at.k = (const char *)b->w + 2 * i * bytes;
+        at.v = (const char *)at.k + bytes;
+        const char *next = (const char *)at.v + bytes;
+        at.next = is_packed(b) ? NULL : next;
+        if (is_packed(b) && b->k.pack_k[b->type]) {
+            b->k.pack_k[b->type](packed[0], at.k, b->dim, BLOCK);
+            at.k = packed[0], score = b->k.score_packed;
         }
-        if (b->n > 16 && b->k.pack_v[b->type]) {
-            b->k.pack_v[b->type](packed[1], b->at.v, b->dim, BLOCK);
-            b->at.v = packed[1], mix = b->k.mix_packed;
+        if (is_packed(b) && b->k.pack_v[b->type]) {
+            b->k.pack_v[b->type](packed[1], at.v, b->dim, BLOCK);
+            at.v = packed[1], mix = b->k.mix_packed;
         }
-        for (size_t g = 0; g < b->n; g += b->at.q.n) {
-            b->at.q.n = b->n - g < at_once ? b->n - g : at_once;
+        for (size_t g = 0; g < b->n; g += at.q.n) {
+            at.q.n = b->n - g < at_once ? b->n - g : at_once;
             const char *ahead = next + 2 * bytes * g / b->n;
-            size_t share = 2 * bytes * b->at.q.n / b->n,
-                   half = b->at.k == packed[0] ? share / 2 : 0;
-            b->at.score_ahead = (struct ahead){ahead, half};
-            b->at.mix_ahead = (struct ahead){ahead + half, share - half};
-            score(&b->at);
-            b->k.weigh(&b->at);
-            mix(&b->at);
+            size_t share = 2 * bytes * at.q.n / b->n, half = at.k == packed[0] ? share / 2 : 0;
+            at.score_ahead = (struct ahead){ahead, half};
+            at.mix_ahead = (struct ahead){ahead + half, share - half};
+            score(&at);
+            b->k.weigh(&at);
+            mix(&at);
         }
     }
-    double macs = 2.0 * (double)(b->n * b->rows * b->dim);
-    return (b->n <= 16 ? 2.0 * (double)(b->rows / BLOCK * bytes) : macs) * 1e-9;
+}
+
+/* A cache of `rows` positions. Units: GB that all threads read for few queries; multiply-adds of one
+ * thread for many, for which a block is packed first, as in a prompt. */
+static double bench_attend(struct bench *b)
+{
+    size_t blocks = b->rows / BLOCK;
+    pool_run(is_packed(b) ? b->one : b->all, blocks, attend_blocks, b);
+    return is_packed(b) ? 2.0 * (double)(b->n * b->rows * b->dim) * 1e-9
+                        : 2.0 * (double)(blocks * attend_bytes(b->type, b->dim)) * 1e-9;
 }
 
 static double bench_quantize(struct bench *b)
@@ -223,14 +243,14 @@ static const struct bench_case bench_cases[] = {
     {"matmul q4 512 deep", "GMAC/s", 512, TERN_Q4, WIDE_K, WIDE_ROWS, bench_matmul},
     {"matmul q4c 512 wide", "GMAC/s", 512, TERN_Q4C, WIDE_ROWS, WIDE_K, bench_matmul},
     {"matmul q4c 512 deep", "GMAC/s", 512, TERN_Q4C, WIDE_K, WIDE_ROWS, bench_matmul},
-    {"attend f16 8 queries", "GB/s", 8, TERN_CACHE_F16, 1 << 18, 64, bench_attend},
-    {"attend f16 1 query", "GB/s", 1, TERN_CACHE_F16, 1 << 18, 64, bench_attend},
-    {"attend f32 8 queries", "GB/s", 8, TERN_CACHE_F32, 1 << 17, 64, bench_attend},
-    {"attend q8 8 queries", "GB/s", 8, TERN_CACHE_Q8, 1 << 19, 64, bench_attend},
-    {"attend q8 1 query", "GB/s", 1, TERN_CACHE_Q8, 1 << 19, 64, bench_attend},
+    {"attend f16 8 queries", "GB/s", 8, TERN_CACHE_F16, 1 << 20, 64, bench_attend},
+    {"attend f16 1 query", "GB/s", 1, TERN_CACHE_F16, 1 << 20, 64, bench_attend},
+    {"attend f32 8 queries", "GB/s", 8, TERN_CACHE_F32, 1 << 19, 64, bench_attend},
+    {"attend q8 8 queries", "GB/s", 8, TERN_CACHE_Q8, 1 << 20, 64, bench_attend},
+    {"attend q8 1 query", "GB/s", 1, TERN_CACHE_Q8, 1 << 20, 64, bench_attend},
     {"attend f16 8 q, L2", "GB/s", 8, TERN_CACHE_F16, 1 << 11, 64, bench_attend},
     {"attend q8 8 q, L2", "GB/s", 8, TERN_CACHE_Q8, 1 << 11, 64, bench_attend},
-    {"attend f16 32 q, memory", "GMAC/s", 32, TERN_CACHE_F16, 1 << 18, 64, bench_attend},
+    {"attend f16 32 q, memory", "GMAC/s", 32, TERN_CACHE_F16, 1 << 20, 64, bench_attend},
     {"attend f16 192 q, memory", "GMAC/s", 192, TERN_CACHE_F16, 1 << 16, 64, bench_attend},
     {"attend f16 192 queries", "GMAC/s", 192, TERN_CACHE_F16, 4096, 64, bench_attend},
     {"attend f32 192 queries", "GMAC/s", 192, TERN_CACHE_F32, 4096, 64, bench_attend},
@@ -280,7 +300,6 @@ static void bench_fill(struct bench *b, const struct bench_case *c)
     for (size_t g = 0; g < QUERIES && c->run == bench_attend; g++)
         ref.quantize(q8 + g * c->dim, q_scale + g * 8, q_sum + g * 8, b->x + g * c->dim, c->dim);
     b->at.q = (struct queries){QUERIES, c->dim, c->dim, 8, b->x, q8, q_scale, q_sum};
-    b->at.a = b->y, b->at.m = b->y + 8192, b->at.l = b->y + 16384, b->at.scores = b->y + 32768;
 }
 
 static double matmul_seconds(struct bench *b, size_t n)
@@ -327,7 +346,7 @@ static double bench_best(struct bench *b, const struct bench_case *c)
 static double bench_limit(struct bench *b, const struct bench_case *c, unsigned cpu)
 {
     bool is_matmul = c->run == bench_matmul;
-    struct pool *pool = is_matmul ? b->all : b->one;
+    struct pool *pool = is_matmul || !is_packed(b) ? b->all : b->one;
     if (!is_matmul && c->run != bench_attend)
         return 0;
     if (!strcmp(c->unit, "GMAC/s"))
@@ -383,10 +402,11 @@ int bench_all(const char *only, int threads)
     struct tern_error e;
     b.w = aligned_alloc(64, BENCH_BYTES);
     b.x = aligned_alloc(64, sizeof(float) * (BENCH_X * 2 + (1 << 16)));
-    b.y = aligned_alloc(64, sizeof(float) * BENCH_X);
+    size_t n_y = BENCH_X + (size_t)threads * ATTEND_FLOATS;
+    b.y = aligned_alloc(64, sizeof(float) * n_y);
     int bad = !b.w || !b.x || !b.y || pool_open(&b.one, 1, &e) || pool_open(&b.all, threads, &e);
     if (!bad) {
-        memset(b.y, 0, sizeof(float) * BENCH_X);
+        memset(b.y, 0, sizeof(float) * n_y);
         bench_fill(&b, &bench_cases[0]);
         bench_limits(&b);
         size_t n_run = 0;
