@@ -214,7 +214,7 @@ static void project_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct altup_job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, project_piece, arg, thread);
+    in_tiles(&act, job->m->rows, begin, end, project_piece, arg, thread);
 }
 
 /* to = W src, for all rows */
@@ -224,7 +224,7 @@ static void project(struct forward *f, const struct matrix *m, const float *src,
     struct input in = {.src = src, .stride = src_stride, .n = f->n, .k = m->k};
     in.quantize = type_is_quantized(m->type), in.layer = f->model->n_layers;
     input_prepare(f, &in);
-    profile_run(f->profile, op, f->pool, ceil_div(m->rows, TILE_ROWS), project_items,
+    profile_run(f->profile, op, f->pool, tile_items(m->rows, f->n), project_items,
                 &(struct altup_job){.f = f, .in = &in, .m = m, .to = to, .stride = stride});
 }
 

@@ -103,7 +103,7 @@ static void gate_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct ffn_job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, gate_piece, arg, thread);
+    in_tiles(&act, job->w->hidden, begin, end, gate_piece, arg, thread);
 }
 
 static void cut_items(void *arg, size_t begin, size_t end, int thread)
@@ -152,7 +152,7 @@ static void gate_up(struct forward *f, const struct layer *w, const struct input
         input_prepare(f, &own);
     if (w->ffn_cutoff > NO_CUTOFF) {
         struct ffn_job job = {.f = f, .w = w, .in = in ? in : &own};
-        profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, TILE_ROWS), gate_items, &job);
+        profile_run(f->profile, OP_GATE_UP, f->pool, tile_items(w->hidden, f->n), gate_items, &job);
         profile_run(f->profile, OP_NORM, f->pool, f->n, cut_items, &job);
     }
     profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
@@ -185,7 +185,7 @@ static void project_down(void *arg, const struct piece *p)
 static void down_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct ffn_job *job = arg;
-    in_pieces(job->act, begin, end, COLUMNS / TILE_ROWS, project_down, arg, thread);
+    in_tiles(job->act, job->w->down.rows, begin, end, project_down, arg, thread);
 }
 
 void step_project_down(struct forward *f, const struct layer *w)
@@ -193,7 +193,7 @@ void step_project_down(struct forward *f, const struct layer *w)
     state_watch(f, w->index, WATCH_DOWN);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, w->hidden, type_is_quantized(w->down.type));
-    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(w->down.rows, TILE_ROWS), down_items,
+    profile_run(f->profile, OP_DOWN, f->pool, tile_items(w->down.rows, f->n), down_items,
                 &(struct ffn_job){.f = f, .w = w, .act = &act});
     state_watch(f, w->index, WATCH_FFN_POST);
 }
@@ -204,7 +204,9 @@ static void shared_down_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct ffn_job *job = arg;
     (void)thread;
-    linear(job->f, job->f->z, job->f->dim_stride, &job->w->down, begin, end, job->act);
+    size_t n = job->act->n;
+    linear(job->f, job->f->z, job->f->dim_stride, &job->w->down, tile_first(begin, n),
+           tile_end(end, job->w->down.rows, n), job->act);
 }
 
 void ffn_shared_expert(struct forward *f, const struct layer *w, const struct input *in)
@@ -215,6 +217,6 @@ void ffn_shared_expert(struct forward *f, const struct layer *w, const struct in
     gate_up(f, &dense, in);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, dense.hidden, type_is_quantized(dense.down.type));
-    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dense.down.rows, TILE_ROWS),
+    profile_run(f->profile, OP_DOWN, f->pool, tile_items(dense.down.rows, f->n),
                 shared_down_items, &(struct ffn_job){.f = f, .w = &dense, .act = &act});
 }

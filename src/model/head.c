@@ -19,8 +19,9 @@ static void logits_items(void *arg, size_t begin, size_t end, int thread)
     struct forward *f = job->f;
     const struct matrix *head = &f->model->head;
     struct activations act = input_view(f, job->in, thread);
-    size_t r0 = begin * TILE_ROWS, r1 = min_size(end * TILE_ROWS, head->rows);
-    linear(f, f->logits, f->vocab_stride, head, begin, end, &act);
+    size_t t0 = tile_first(begin, act.n), t1 = tile_end(end, head->rows, act.n);
+    size_t r0 = t0 * TILE_ROWS, r1 = min_size(t1 * TILE_ROWS, head->rows);
+    linear(f, f->logits, f->vocab_stride, head, t0, t1, &act);
     for (size_t i = 0; i < act.n; i++) {
         float *y = f->logits + i * f->vocab_stride + r0;
         if (f->model->logit_scale != 1)
@@ -55,7 +56,7 @@ void head_run(struct forward *f, const struct norm *norm)
     if (!f->n_logits)
         return;
     input_prepare(f, &in);
-    profile_run(f->profile, OP_LOGITS, f->pool, ceil_div(f->model->vocab, TILE_ROWS), logits_items,
+    profile_run(f->profile, OP_LOGITS, f->pool, tile_items(f->model->vocab, in.n), logits_items,
                 &(struct head_job){.f = f, .in = &in});
 }
 

@@ -149,6 +149,13 @@ void in_pieces(const struct activations *act, size_t begin, size_t end, size_t s
     }
 }
 
+void in_tiles(const struct activations *act, size_t outputs, size_t begin, size_t end, piece_fn fn,
+              void *arg, int thread)
+{
+    in_pieces(act, tile_first(begin, act->n), tile_end(end, outputs, act->n), COLUMNS / TILE_ROWS, fn,
+              arg, thread);
+}
+
 /* ---- several matrices ---- */
 
 struct project_job {
@@ -165,17 +172,17 @@ static void project_piece(void *arg, const struct piece *p)
            &p->act);
 }
 
-/* Items are tiles of the matrices, one after another. */
+/* Items are tiles of the matrices, or pairs of them, one after another. */
 static void project_items(void *arg, size_t begin, size_t end, int thread)
 {
     struct project_job job = *(const struct project_job *)arg;
     struct activations act = input_view(job.f, job.in, thread);
     for (size_t first = 0, n; begin < end && job.part->m; first += n, job.part++) {
-        n = ceil_div(job.part->m->rows, TILE_ROWS);
+        n = tile_items(job.part->m->rows, act.n);
         size_t stop = min_size(end, first + n);
         if (begin < stop)
-            in_pieces(&act, begin - first, stop - first, COLUMNS / TILE_ROWS, project_piece, &job,
-                      thread);
+            in_tiles(&act, job.part->m->rows, begin - first, stop - first, project_piece, &job,
+                     thread);
         begin = max_size(begin, stop);
     }
 }
@@ -183,9 +190,9 @@ static void project_items(void *arg, size_t begin, size_t end, int thread)
 void project_rows(struct forward *f, enum operation op, const struct input *in,
                   const struct projected *parts)
 {
-    size_t tiles = 0;
+    size_t items = 0;
     for (const struct projected *p = parts; p->m; p++)
-        tiles += ceil_div(p->m->rows, TILE_ROWS);
-    profile_run(f->profile, op, f->pool, tiles, project_items,
+        items += tile_items(p->m->rows, in->n);
+    profile_run(f->profile, op, f->pool, items, project_items,
                 &(struct project_job){f, in, parts});
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "base/sizes.h"
 #include "model/state.h"
 
 enum {
@@ -63,6 +64,28 @@ struct piece {
 };
 
 typedef void (*piece_fn)(void *arg, const struct piece *p);
+
+/* Items of a run over the tiles of `outputs`, for n rows: pairs of tiles for several rows, which kernels
+ * take side by side (one alone takes as long as two), and tiles for one row. Items begin .. end - 1 are
+ * tiles tile_first(begin) .. tile_end(end) - 1. */
+static inline size_t tile_first(size_t item, size_t n)
+{
+    return n > 1 ? 2 * item : item;
+}
+
+static inline size_t tile_end(size_t item, size_t outputs, size_t n)
+{
+    return min_size(tile_first(item, n), ceil_div(outputs, TILE_ROWS));
+}
+
+static inline size_t tile_items(size_t outputs, size_t n)
+{
+    return ceil_div(outputs, TILE_ROWS * tile_first(1, n));
+}
+
+/* in_pieces of such items */
+void in_tiles(const struct activations *act, size_t outputs, size_t begin, size_t end, piece_fn fn,
+              void *arg, int thread);
 
 /* All rows of act and outputs begin .. end - 1, piece by piece; of several rows, at most `step`
  * outputs at a time. */

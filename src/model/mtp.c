@@ -90,7 +90,7 @@ static void in_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct in_job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, in_piece, arg, thread);
+    in_tiles(&act, job->f->model->mtp_in.rows, begin, end, in_piece, arg, thread);
 }
 
 /* x = Win [norm_e(embed[t]) | norm_h(h)], h in the second half of join */
@@ -107,7 +107,7 @@ static void join(struct forward *f)
     step_embed(f);
     pool_run(f->pool, f->n, join_items, f);
     input_prepare(f, &in);
-    pool_run(f->pool, ceil_div(w->rows, TILE_ROWS), in_items, &(struct in_job){f, &in});
+    pool_run(f->pool, tile_items(w->rows, f->n), in_items, &(struct in_job){f, &in});
 }
 
 /* Makes the n rows in guess_rows, whose h lie in the second half of join: their keys and values */

@@ -31,7 +31,7 @@ static void project_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct ple_job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, project_piece, arg, thread);
+    in_tiles(&act, job->f->model->ple_in.rows, begin, end, project_piece, arg, thread);
 }
 
 static void mix_items(void *arg, size_t begin, size_t end, int thread)
@@ -64,7 +64,7 @@ void step_embed_layers(struct forward *f)
                        .k = f->model->dim,
                        .quantize = type_is_quantized(w->type)};
     input_prepare(f, &in);
-    profile_run(f->profile, OP_EMBED, f->pool, ceil_div(w->rows, TILE_ROWS), project_items,
+    profile_run(f->profile, OP_EMBED, f->pool, tile_items(w->rows, f->n), project_items,
                 &(struct ple_job){.f = f, .in = &in});
     profile_run(f->profile, OP_EMBED, f->pool, f->n, mix_items, f);
 }
@@ -123,7 +123,7 @@ static void second_piece(void *arg, const struct piece *p)
 static void second_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct ple_job *job = arg;
-    in_pieces(job->act, begin, end, COLUMNS / TILE_ROWS, second_piece, arg, thread);
+    in_tiles(job->act, job->pair->second->rows, begin, end, second_piece, arg, thread);
 }
 
 void ple_pass(struct forward *f, const struct layer *w, struct input *in, const struct ple_pair *pair)
@@ -136,7 +136,7 @@ void ple_pass(struct forward *f, const struct layer *w, struct input *in, const 
     state_watch(f, w->index, pair->gated ? WATCH_PLE_OUT : WATCH_LAUREL);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, rank, type_is_quantized(pair->second->type));
-    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(pair->second->rows, TILE_ROWS), second_items,
+    profile_run(f->profile, OP_DOWN, f->pool, tile_items(pair->second->rows, f->n), second_items,
                 &(struct ple_job){.f = f, .w = w, .act = &act, .pair = pair});
 }
 

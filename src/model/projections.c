@@ -185,7 +185,7 @@ static void out_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct projection *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, project_out, arg, thread);
+    in_tiles(&act, job->m->rows, begin, end, project_out, arg, thread);
 }
 
 static void out(struct forward *f, const struct layer *w, const struct matrix *m)
@@ -197,7 +197,7 @@ static void out(struct forward *f, const struct layer *w, const struct matrix *m
                        .layer = w->index,
                        .quantize = type_is_quantized(m->type)};
     input_prepare(f, &in);
-    profile_run(f->profile, OP_OUT, f->pool, ceil_div(m->rows, TILE_ROWS), out_items,
+    profile_run(f->profile, OP_OUT, f->pool, tile_items(m->rows, f->n), out_items,
                 &(struct projection){.f = f, .w = w, .m = m, .in = &in});
 }
 

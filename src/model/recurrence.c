@@ -301,7 +301,7 @@ static void gate_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct mixer_job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, gate_tiles, arg, thread);
+    in_tiles(&act, job->w->attn_gate.rows, begin, end, gate_tiles, arg, thread);
 }
 
 void step_gate_attention(struct forward *f, const struct layer *w)
@@ -311,7 +311,7 @@ void step_gate_attention(struct forward *f, const struct layer *w)
         return;
     struct input in = mixer_input(f, w);
     prepare_rows(f, w, &in, parts);
-    profile_run(f->profile, OP_QKV, f->pool, ceil_div(w->attn_gate.rows, TILE_ROWS), gate_items,
+    profile_run(f->profile, OP_QKV, f->pool, tile_items(w->attn_gate.rows, f->n), gate_items,
                 &(struct mixer_job){.f = f, .w = w, .in = &in});
 }
 
