@@ -35,7 +35,6 @@
 
 enum {
     MAX_THREADS = 1024,
-    PIECES = 16,           /* of a share, at most about */
     SPIN_STEP = 64,        /* pauses between two looks at the clock, about 1 us */
     SPIN_FIRST_NS = 30000, /* longer than a caller's work between two runs of a token */
     SPIN_LEAST_NS = 2000,
@@ -67,6 +66,7 @@ struct pool {
     struct event epoch, pending;
     _Alignas(64) pool_fn fn; /* these three are written before epoch changes */
     void *arg;
+    size_t pieces;    /* of a share, at most about */
     size_t least;     /* items of a piece */
     atomic_bool stop; /* a late worker looks at it while the caller goes on */
     bool spin;
@@ -330,7 +330,7 @@ static void share_out(struct pool *p, size_t n_items)
         end = begin + each + (t < more); /* the first `more` get one more */
         atomic_store_explicit(&p->seats[t].share, items(begin, end), memory_order_relaxed);
     }
-    p->least = each / PIECES + 1;
+    p->least = each / p->pieces + 1;
 }
 
 static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg)
@@ -353,7 +353,7 @@ static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 /* One thread does all at once, but piece by piece where somebody may stop it. */
 static void run_alone(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 {
-    const size_t piece = p->ask ? n_items / PIECES + 1 : n_items;
+    const size_t piece = p->ask ? n_items / p->pieces + 1 : n_items;
     for (size_t i = 0; i < n_items && !pool_stopped(p, 0); i += piece)
         fn(arg, i, i + piece < n_items ? i + piece : n_items, 0);
 }
@@ -364,6 +364,11 @@ void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg)
         run_alone(p, n_items, fn, arg);
     else
         run_all(p, n_items, fn, arg);
+}
+
+void pool_cut(struct pool *p, size_t pieces)
+{
+    p->pieces = pieces;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -413,6 +418,7 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
         return error_memory(e, "the thread pool", bytes);
     memset(p, 0, bytes);
     p->n_threads = n_threads;
+    p->pieces = POOL_COARSE;
     p->spin = n_threads <= thread_count_most();
     p->seats[0].spin_ns = p->spin ? SPIN_FIRST_NS : 0;
     event_init(&p->epoch);

@@ -27,11 +27,16 @@ int pool_threads(const struct pool *p);
 
 /* Runs fn over n_items < 2^32 items. Each thread has a contiguous share, equal to within one item, and
  * works through it from its begin, in pieces: about a quarter of what is left, and never less than a
- * sixteenth of the share. A thread whose share is done takes half of what is left of the fullest,
+ * sixteenth of the share (pool_cut). A thread whose share is done takes half of what is left of the fullest,
  * from its end. So threads may differ in speed and items in size, and nobody waits longer than for
  * the pieces in work. With one item or one thread fn runs on the caller at once. Not to be called
  * from within fn, nor by two threads at a time (pool_lock). */
 void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg);
+
+/* How small the last pieces of the next runs may be: the share's 1 / pieces. With small ones threads
+ * end together; but each piece reads again what items share. */
+enum { POOL_COARSE = 16, POOL_FINE = 48 };
+void pool_cut(struct pool *p, size_t pieces);
 
 /* From now on the calling thread asks `stop` before its pieces, often and for all threads. Once it
  * says non-zero, what is left of every run is skipped: what runs were to write is then worth nothing,

@@ -217,6 +217,6 @@ void ffn_shared_expert(struct forward *f, const struct layer *w, const struct in
     gate_up(f, &dense, in);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, dense.hidden, type_is_quantized(dense.down.type));
-    profile_run(f->profile, OP_DOWN, f->pool, tile_items(dense.down.rows, f->n),
-                shared_down_items, &(struct ffn_job){.f = f, .w = &dense, .act = &act});
+    profile_run(f->profile, OP_DOWN, f->pool, tile_items(dense.down.rows, f->n), shared_down_items,
+                &(struct ffn_job){.f = f, .w = &dense, .act = &act});
 }

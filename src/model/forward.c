@@ -8,6 +8,7 @@
 #include "model/ffn.h"
 #include "model/head.h"
 #include "model/latent.h"
+#include "model/linear.h"
 #include "model/mtp.h"
 #include "model/ple.h"
 #include "model/plain.h"
@@ -115,6 +116,7 @@ static bool all_rows(struct forward *f)
 enum tern_status forward_run(struct forward *f)
 {
     f->n_logits = f->n_hidden = 0;
+    linear_cut(f);
     mtp_precede(f);
     extend_sequences(f);
     /* Who watches sees all rows of a step at once, a profile times the steps, and other attention

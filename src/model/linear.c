@@ -9,6 +9,7 @@
 #include "model/residual.h"
 
 enum {
+    FEW_ROWS = 16,
     ACT_BYTES = 384 << 10 /* of activations: they fit beside weights into a cache of 1 MiB */
 };
 
@@ -106,6 +107,11 @@ struct activations input_view(struct forward *f, const struct input *in, int thr
 
 /* ---- output ---- */
 
+void linear_cut(struct forward *f)
+{
+    pool_cut(f->pool, f->n <= FEW_ROWS ? POOL_FINE : POOL_COARSE);
+}
+
 void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
             size_t tile0, size_t tile1, const struct activations *x)
 {
@@ -152,8 +158,8 @@ void in_pieces(const struct activations *act, size_t begin, size_t end, size_t s
 void in_tiles(const struct activations *act, size_t outputs, size_t begin, size_t end, piece_fn fn,
               void *arg, int thread)
 {
-    in_pieces(act, tile_first(begin, act->n), tile_end(end, outputs, act->n), COLUMNS / TILE_ROWS, fn,
-              arg, thread);
+    in_pieces(act, tile_first(begin, act->n), tile_end(end, outputs, act->n), COLUMNS / TILE_ROWS,
+              fn, arg, thread);
 }
 
 /* ---- several matrices ---- */

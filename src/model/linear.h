@@ -31,6 +31,9 @@ void input_prepare(struct forward *f, struct input *in);
 /* The prepared rows; a single row is prepared here, by every thread for itself and once. */
 struct activations input_view(struct forward *f, const struct input *in, int thread);
 
+/* Before a batch is evaluated: cuts the work of few rows, which read little else but weights, finer. */
+void linear_cut(struct forward *f);
+
 /* A matrix, and where its outputs of the rows of a batch go */
 struct projected {
     const struct matrix *m;
