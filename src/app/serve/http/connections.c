@@ -401,11 +401,12 @@ static void check_send(struct connection *c, double seconds)
         check_reader(c);
 }
 
-/* Whether what the phase waits for took too long; it may have come while we did other work. */
-static bool is_late(struct connection *c, double seconds, int64_t most)
+/* Looks at what a connection that is late has brought: it may have come while we did other work. True: nothing
+ * has, and it is in its phase still. */
+static bool look_in_vain(struct connection *c)
 {
     enum phase phase = c->phase;
-    return seconds > (double)most && (!c->ours || (look(c) && c->phase == phase));
+    return !c->ours || (look(c) && c->phase == phase);
 }
 
 /* The client sends no more, and MHD has read all of what is no whole request. */
@@ -427,11 +428,11 @@ static void check(struct connection *c)
     }
     switch (c->phase) {
     case PHASE_IDLE:
-        if (is_late(c, seconds, c->half_closed ? 0 : serve_number(o, SERVE_IDLE_TIME)))
+        if (seconds > (c->half_closed ? 0 : (double)serve_number(o, SERVE_IDLE_TIME)) && look_in_vain(c))
             connections_shut(c); /* MHD may not see that the client sends no more */
         break;
     case PHASE_HEAD:
-        if (is_late(c, seconds, serve_number(o, SERVE_HEADER_TIME)))
+        if (seconds > (double)serve_number(o, SERVE_HEADER_TIME) && look_in_vain(c))
             time_out(c, "the header took longer than %lld s", serve_number(o, SERVE_HEADER_TIME));
         break;
     case PHASE_BODY:
