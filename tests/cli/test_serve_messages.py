@@ -462,6 +462,24 @@ class ClaudeCode(Client):
         self.assertEqual(counts[0][2], counts[1][2])
         self.assertIn("system[0] (x-anthropic-billing-header)", counts[0][1]["x-tern-ignored"])
 
+    def test_only_the_volatile_line_is_dropped(self):
+        """In a block with more behind it, in a text, and through the other APIs"""
+        volatile = "x-anthropic-billing-header: cc_version=1;\n"
+        user = {"role": "user", "content": "Hi"}
+        forms = (
+            ("/v1/messages/count_tokens", lambda text: {"system": text, "messages": [user]}, "system"),
+            ("/v1/messages/count_tokens", lambda text: {"system": [{"type": "text", "text": text}], "messages": [user]}, "system[0]"),
+            ("/apply-template", lambda text: {"messages": [{"role": "system", "content": text}, user]}, "messages[0]"),
+            ("/apply-template", lambda text: {"messages": [{"role": "developer", "content": [{"type": "text", "text": text}]}, user]}, "messages[0].content[0]"),
+            ("/v1/responses/input_tokens", lambda text: {"instructions": text, "input": "Hi"}, "instructions"),
+        )
+        for path, form, place in forms:
+            with self.subTest(place):
+                whole, rest = (self.post(path, form(text)) for text in (volatile + "Be kind.\nBe brief.", "Be kind.\nBe brief."))
+                self.assertEqual((whole[0], whole[2]), (200, rest[2]))
+                self.assertIn(f"{place} (x-anthropic-billing-header)", whole[1].get("x-tern-ignored", ""))
+                self.assertNotEqual(whole[2], self.post(path, form("Be kind."))[2])
+
     def test_nothing_else_is_ignored(self):
         _, headers, _ = self.post("/v1/messages?beta=true", self.body(1, stream=False, max_tokens=1), headers=self.HEADERS)
         self.assertEqual(headers["x-tern-ignored"], "output_config.effort, system[0] (x-anthropic-billing-header), context_management")

@@ -17,6 +17,15 @@ struct message_reading {
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
+static void add_text(struct message_reading *r, const char *place, const char *p, size_t n,
+                     struct growing_text *text)
+{
+    bool of_system = r->role == SYSTEM || r->role == DEVELOPER;
+    size_t skip = of_system ? turn_skip_billing(r->turn, place, p, n) : 0;
+    if (n)
+        growing_text_add(text, p + skip, n - skip);
+}
+
 static bool read_part(struct message_reading *r, json_t *part, const char *place,
                       struct growing_text *text)
 {
@@ -24,7 +33,7 @@ static bool read_part(struct message_reading *r, json_t *part, const char *place
     const char *type = "text", *p = NULL;
     size_t n = 0;
     if (json_is_string(part)) {
-        growing_text_add(text, json_string_value(part), json_string_length(part));
+        add_text(r, place, json_string_value(part), json_string_length(part), text);
         return true;
     }
     if (!fields_open(&f, part, place, r->m.fault) || !fields_text(&f, "type", &type, NULL))
@@ -34,7 +43,7 @@ static bool read_part(struct message_reading *r, json_t *part, const char *place
         !strcmp(type, "output_text")) {
         if (!fields_text(&f, refusal ? "refusal" : "text", &p, &n))
             return false;
-        growing_text_add(text, p, n);
+        add_text(r, place, p, n, text);
         fields_ignore(&f, "annotations cache_control logprobs prompt_cache_breakpoint");
         turn_unknown(r->turn, &f);
         return true;
@@ -53,7 +62,7 @@ static bool read_content(struct message_reading *r, const char *name, struct gro
     json_t *v = fields_any(&r->m, name);
     bool ok = true;
     if (json_is_string(v))
-        growing_text_add(text, json_string_value(v), json_string_length(v));
+        add_text(r, r->m.place, json_string_value(v), json_string_length(v), text);
     else if (v && !json_is_array(v))
         return fields_fault(&r->m, name, "invalid_type", "must be a string or an array of parts");
     for (size_t i = 0; i < json_array_size(v) && ok; i++) {

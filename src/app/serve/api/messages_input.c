@@ -44,15 +44,18 @@ static void end_text(struct messages_reader *in)
 }
 
 /* A text of the message's speaker */
-static void say(struct messages_reader *in, const char *text, size_t n)
+static void say(struct messages_reader *in, const char *place, const char *text, size_t n)
 {
     struct dialog *d = in->turn->dialog;
+    size_t skip = in->speaker == SYSTEM ? turn_skip_billing(in->turn, place, text, n) : 0;
     if (in->speaker == ASSISTANT)
         add(&in->text, text, n);
-    else if (in->speaker == SYSTEM)
-        dialog_system(d, text, n);
-    else
+    else if (in->speaker == USER)
         dialog_user(d, text, n);
+    else if (!skip)
+        dialog_system(d, text, n);
+    else if (skip < n)
+        dialog_system(d, text + skip, n - skip);
 }
 
 /* ---- blocks within blocks: results, documents ------------------------------------------------ */
@@ -131,7 +134,7 @@ static bool read_text(struct messages_reader *in, struct fields *f)
     fields_ignore(f, "type cache_control citations");
     if (!fields_need(f, "text") || !fields_text(f, "text", &text, &n))
         return false;
-    say(in, text, n);
+    say(in, f->place, text, n);
     return true;
 }
 
@@ -194,7 +197,7 @@ static bool say_inner(struct messages_reader *in, struct fields *f,
     struct growing_text t = {0};
     bool ok = add_it(in, f, &t);
     if (ok)
-        say(in, t.p, t.n);
+        say(in, f->place, t.p, t.n);
     growing_text_close(&t);
     return ok;
 }
@@ -261,12 +264,12 @@ static bool read_block(struct messages_reader *in, json_t *block, const char *pl
 
 /* Field `name` of f, a string or an array of blocks, as said by in->speaker. */
 static bool read_content(struct messages_reader *in, struct fields *f, const char *name,
-                         json_t *content, size_t first)
+                         json_t *content)
 {
     json_t *block;
     size_t i;
     if (json_is_string(content)) {
-        say(in, json_string_value(content), json_string_length(content));
+        say(in, name, json_string_value(content), json_string_length(content));
         return true;
     }
     if (!json_is_array(content))
@@ -276,7 +279,7 @@ static bool read_content(struct messages_reader *in, struct fields *f, const cha
         char place[128];
         (void)snprintf(place, sizeof place, "%s%s%s[%zu]", f->place, f->place[0] ? "." : "", name,
                        i);
-        if (i >= first && !read_block(in, block, place))
+        if (!read_block(in, block, place))
             return false;
     }
     return true;
@@ -284,22 +287,11 @@ static bool read_content(struct messages_reader *in, struct fields *f, const cha
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
-/* Whether a block is the one that Claude Code writes anew for every request. */
-static bool is_volatile(const json_t *block)
-{
-    static const char begin[] = "x-anthropic-billing-header";
-    const char *text = json_string_value(json_object_get(block, "text"));
-    return text && !strncmp(text, begin, strlen(begin));
-}
-
 static bool read_system(struct messages_reader *in, struct fields *f)
 {
     json_t *system = fields_any(f, "system");
-    bool first = is_volatile(json_array_get(system, 0));
     in->speaker = SYSTEM;
-    if (first)
-        turn_ignore(in->turn, "system[0] (x-anthropic-billing-header)");
-    return !system || read_content(in, f, "system", system, first);
+    return !system || read_content(in, f, "system", system);
 }
 
 static bool read_message(struct messages_reader *in, json_t *message, size_t i)
@@ -312,7 +304,7 @@ static bool read_message(struct messages_reader *in, json_t *message, size_t i)
         !fields_choice(&f, "role", "user|assistant|system", &role) || !fields_need(&f, "content"))
         return false;
     in->speaker = (enum speaker)role;
-    bool ok = read_content(in, &f, "content", fields_any(&f, "content"), 0);
+    bool ok = read_content(in, &f, "content", fields_any(&f, "content"));
     end_text(in);
     in->turn->prefill = in->speaker == ASSISTANT;
     turn_unknown(in->turn, &f);

@@ -182,8 +182,9 @@ static bool read_conversation(struct responses_request *r, const struct server *
     if (json_array_size(input) > (size_t)max)
         return fields_fault(f, "input", "limit_exceeded", "has %zu items; at most %lld are allowed",
                             json_array_size(input), (long long)max);
+    size_t skip = instructions ? turn_skip_billing(&r->turn, "instructions", instructions, n) : 0;
     if (instructions)
-        dialog_system(r->turn.dialog, instructions, n);
+        dialog_system(r->turn.dialog, instructions + skip, n - skip);
     return responses_input_read(&r->turn, input, f->fault);
 }
 

@@ -23,6 +23,17 @@ void turn_ignore(struct turn *t, const char *format, ...)
         (void)snprintf(t->ignored + n, sizeof t->ignored - n, "%s%s", n ? ", " : "", name);
 }
 
+size_t turn_skip_billing(struct turn *t, const char *place, const char *text, size_t n)
+{
+    static const char begin[] = "x-anthropic-billing-header";
+    size_t n_begin = sizeof begin - 1;
+    if (n < n_begin || memcmp(text, begin, n_begin) != 0)
+        return 0;
+    turn_ignore(t, "%s (%s)", place, begin);
+    const char *feed = memchr(text, '\n', n);
+    return feed ? (size_t)(feed - text) + 1 : n;
+}
+
 void turn_unknown(struct turn *t, const struct fields *f)
 {
     fields_unknown(f, t->ignored);

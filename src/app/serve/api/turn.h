@@ -39,6 +39,9 @@ void turn_ignore(struct turn *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
+/* Bytes of a system text to be skipped: the line x-anthropic-billing-header at its beginning, which Claude Code
+ * writes anew for every request, so that no evaluated prompt could be used again. Names `place`. */
+size_t turn_skip_billing(struct turn *t, const char *place, const char *text, size_t n);
 /* Appends the fields that were not read. */
 void turn_unknown(struct turn *t, const struct fields *f);
 /* Words of how much to think: those for no thoughts, and the others */
