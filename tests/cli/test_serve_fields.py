@@ -47,6 +47,13 @@ class Fields(Client):
             with self.subTest(body):
                 self.assertIn(self.say(max_tokens=30, extra_body=body), ("yes", "no"))
 
+    def test_empty_formats(self):
+        for body in ({"guided_regex": ""}, {"structured_outputs": {"regex": ""}}):
+            self.assertEqual(self.say(max_tokens=30, extra_body=body), "", body)
+        for field, body in {"guided_grammar": {"guided_grammar": ""}, "structured_outputs": {"structured_outputs": {"grammar": ""}}}.items():
+            self.refused(field, "grammar", extra_body=body)
+        self.assertTrue(self.say(max_tokens=30, extra_body={"grammar": ""}))  # llama.cpp's default
+
     def test_choices_with_bars(self):
         self.assertEqual(self.say(max_tokens=30, extra_body={"guided_choice": ["a|b\\"]}), "a|b\\")
 

@@ -55,12 +55,19 @@ static bool read_text(struct format_reading *r, struct fields *f, const char *na
     size_t n;
     if (!fields_text(f, name, &text, &n) || !text)
         return !f->fault->status;
-    if (n == 0) /* as llama.cpp means it: none */
-        return true;
     char *copy = malloc(n + 1);
     if (copy)
         memcpy(copy, text, n + 1);
     return set(r, f, name, top, format, copy, n);
+}
+
+/* llama.cpp's, whose default is an empty text: none */
+static bool read_gbnf(struct format_reading *r, struct fields *f)
+{
+    static const char name[] = "grammar";
+    const json_t *v = fields_any(f, name);
+    return (json_is_string(v) && !json_string_length(v)) ||
+           read_text(r, f, name, name, FORMAT_GRAMMAR);
 }
 
 /* ["yes", "no"] -> "yes|no" */
@@ -141,7 +148,7 @@ bool format_fields_read(struct turn *t, struct fields *f, size_t max)
 {
     struct format_reading r = {t, max};
     return read_response_format(&r, f) && read_schema(&r, f, "json_schema", "json_schema") &&
-           read_text(&r, f, "grammar", "grammar", FORMAT_GRAMMAR) &&
+           read_gbnf(&r, f) &&
            read_schema(&r, f, "guided_json", "guided_json") &&
            read_text(&r, f, "guided_regex", "guided_regex", FORMAT_REGEX) &&
            read_text(&r, f, "guided_grammar", "guided_grammar", FORMAT_GRAMMAR) &&
