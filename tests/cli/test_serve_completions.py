@@ -157,7 +157,8 @@ class Room(ServeCase):
     def test_what_never_has_room(self):
         """400 with both numbers: a client that tried again would do so for ever."""
         chat = {"messages": [{"role": "user", "content": "Hi"}]}
-        for path, body, param in (("/v1/completions", {"prompt": ["a"] * 3}, "prompt"), ("/v1/completions", {"prompt": "a", "n": 3}, "prompt"),
+        for path, body, param in (("/v1/completions", {"prompt": ["a"] * 3}, "prompt"), ("/v1/completions", {"prompt": "a", "n": 3}, "n"),
+                                  ("/v1/completions", {"prompt": "a", "best_of": 3}, "best_of"),
                                   ("/v1/chat/completions", chat | {"n": 3}, "n")):  # fmt: skip
             with self.subTest(path, body=body):
                 status, headers, answer = self.post(path, body)
@@ -173,15 +174,15 @@ class Room(ServeCase):
 
 
 class RoomOfMany(ServeCase):
-    """Where clients can be told apart, a quarter of the queue is for others."""
+    """Where clients can be told apart, a sequence and a quarter of the queue are for others."""
 
     ARGUMENTS = ["--parallel", "2", "--queue", "8", "--api-key", "a", "--api-key", "b"]
 
     def test_room(self):
-        for n, want in ((8, 200), (9, 400)):
+        for n, want in ((7, 200), (8, 400)):
             status, _, answer = self.post("/v1/completions", {"prompt": ["a"] * n, "max_tokens": 1}, headers={"Authorization": "Bearer a"})
             self.assertEqual(status, want, answer)
-        self.assertIn("9 answers; this server has room for 8", answer["error"]["message"])
+        self.assertIn("8 answers; this server has room for 7", answer["error"]["message"])
 
 
 if __name__ == "__main__":

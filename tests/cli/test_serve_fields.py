@@ -50,7 +50,7 @@ class Fields(Client):
     def test_empty_formats(self):
         for body in ({"guided_regex": ""}, {"structured_outputs": {"regex": ""}}):
             self.assertEqual(self.say(max_tokens=30, extra_body=body), "", body)
-        for field, body in {"guided_grammar": {"guided_grammar": ""}, "structured_outputs": {"structured_outputs": {"grammar": ""}}}.items():
+        for field, body in {"guided_grammar": {"guided_grammar": ""}, "structured_outputs.grammar": {"structured_outputs": {"grammar": ""}}}.items():
             self.refused(field, "grammar", extra_body=body)
         self.assertTrue(self.say(max_tokens=30, extra_body={"grammar": ""}))  # llama.cpp's default
 
@@ -63,7 +63,8 @@ class Fields(Client):
 
     def test_constraints_fail_closed(self):
         bad = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strange"}}}
-        self.refused("response_format", "type", response_format=bad)
+        self.refused("response_format.json_schema.schema", "type", response_format=bad)
+        self.refused("structured_outputs.regex", "", extra_body={"structured_outputs": {"regex": "("}})
         self.refused("grammar", "", extra_body={"grammar": "root ::= undefined"})
         self.refused("guided_regex", "", extra_body={"guided_regex": "("})
         self.refused("json_schema", "", extra_body={"json_schema": {"minimum": "x"}})
@@ -71,6 +72,7 @@ class Fields(Client):
 
     def test_two_formats(self):
         self.refused("guided_json", "one format", extra_body={"grammar": 'root ::= "a"', "guided_json": SCHEMA})
+        self.refused("structured_outputs.regex", "comes beside structured_outputs.json;", extra_body={"structured_outputs": {"json": SCHEMA, "regex": "a"}})
 
     # ---- values
 

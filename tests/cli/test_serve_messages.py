@@ -339,6 +339,11 @@ class Refusals(Client):
             with self.subTest(place=place, more=more):
                 self.refused(place, "", **more)
 
+    def test_faults_without_a_field_of_their_own_begin_with_one(self):
+        bad = {"type": "object", "properties": {"a": {"type": "strange"}}}
+        self.refused("output_config.format.schema: schema: ", "type", output_config={"format": {"type": "json_schema", "schema": bad}})
+        self.refused("messages: ", "context", messages=[{"role": "user", "content": "a" * 200000}])
+
     def test_the_length_must_be_there(self):
         status, headers, answer = self.post("/v1/messages", {"messages": HI, "model": "m"})
         self.assertEqual((status, answer["type"], answer["error"]["type"]), (400, "error", "invalid_request_error"))

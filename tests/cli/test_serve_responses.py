@@ -397,7 +397,7 @@ class Refusals(Client):
 
     def test_a_schema_that_cannot_be_enforced(self):
         schema = {"type": "object", "properties": {"a": {"$ref": "https://elsewhere.example/x"}}}
-        self.refused("text.format", "$ref", text={"format": {"type": "json_schema", "name": "n", "schema": schema}})
+        self.refused("text.format.schema", "$ref", text={"format": {"type": "json_schema", "name": "n", "schema": schema}})
 
     def test_a_format_beside_tools(self):
         self.refused("text.format", "tools", tools=[TOOL], text={"format": {"type": "json_object"}})
@@ -407,7 +407,7 @@ class Refusals(Client):
     def test_a_prompt_that_does_not_fit(self):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.create("x" * 33000)
-        self.assertEqual(caught.exception.code, "context_length_exceeded")
+        self.assertEqual((caught.exception.code, caught.exception.param), ("context_length_exceeded", "input"))
         self.assertIn("32768", caught.exception.message)
 
     def test_unknown_fields_are_named(self):

@@ -62,6 +62,7 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
     if (is_forced(r) || why->status != 400) {
         *f = *why;
         tool_list_blame(r->tool_places, f);
+        fault_blame(f, "tools");
         return false;
     }
     size_t n = strlen(ignored);
@@ -84,8 +85,7 @@ static bool find_format(struct server *s, const struct answer_rules *r, struct c
         p.flags |= p.trigger_bytes ? TERN_CONSTRAINT_MUST_TRIGGER : 0u;
     }
     *out = compiled_find(s, &p, f);
-    if (!*out && !f->param[0])
-        (void)snprintf(f->param, sizeof f->param, "%s", r->format_field);
+    fault_blame(f, r->format_field);
     return *out != NULL;
 }
 

@@ -37,8 +37,9 @@ struct answer_rules {  /* zeroed: a free text without calls */
     const tern_token *said; /* [n_said] */
     size_t n_said;
     bool spoke; /* they begin with its text: no thought comes before */
-    /* Fields to be named in faults: "tool_choice", "response_format" */
-    const char *choice_field, *format_field;
+    /* Fields to be named in faults: "tool_choice", "response_format.json_schema.schema" */
+    const char *choice_field;
+    char format_field[FAULT_PARAM];
 };
 
 /* Whether the answer begins within a thought. */

@@ -235,10 +235,8 @@ static bool begin(struct chat_request *r, struct server *s, struct exchange *x, 
     if (!c)
         return fault_no_memory(f, "the request");
     bool ok = turn_begin(&r->turn, s, x, &writer, c, f);
-    if (!ok) {
+    if (!ok)
         close_chat(c);
-        fault_blame(f, "messages");
-    }
     return ok;
 }
 

@@ -115,7 +115,7 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
 static bool open_request(struct chat_request *r, const struct server *s, struct exchange *x,
                          struct fields *f, struct fault *fault)
 {
-    *r = (struct chat_request){.turn = {.prefill = true}};
+    *r = (struct chat_request){.turn = {.field = "messages", .prefill = true}};
     return ((r->turn.dialog = dialog_open()) || fault_no_memory(fault, "the request")) &&
            fields_open(f, exchange_json(x), "", fault) &&
            envelope_fields_read(&r->envelope, &r->turn, s, f) &&

@@ -39,7 +39,8 @@ static bool read_choices(struct completions_request *r, const struct server *s, 
                             "asks for %lld answers, %lld to each of %lld texts; at most %lld are allowed",
                             (long long)(texts * r->best_of), (long long)r->best_of, (long long)texts,
                             (long long)max);
-    return job_has_room(s->scheduler, (size_t)(texts * r->best_of), "prompt", f->fault);
+    const char *name = texts > 1 ? "prompt" : fields_has(f, "best_of") ? "best_of" : "n";
+    return job_has_room(s->scheduler, (size_t)(texts * r->best_of), name, f->fault);
 }
 
 static bool read_suffix(struct completions_request *r, const struct server *s, struct fields *f)

@@ -18,6 +18,11 @@ static void put_path(char *out, size_t size, const char *place, const char *name
         *out = 0;
 }
 
+void fields_path(const struct fields *f, const char *name, char path[FAULT_PARAM])
+{
+    put_path(path, FAULT_PARAM, f->place, name);
+}
+
 bool fields_fault(const struct fields *f, const char *name, const char *code, const char *format,
                   ...)
 {

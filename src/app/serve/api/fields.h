@@ -68,6 +68,8 @@ void fields_unasked(struct fields *f, const char *name);
  * letters, digits and _ . - [ ] are kept of a name; what does not fit is left out. */
 void fields_unknown(const struct fields *f, char *text);
 
+/* "messages[3].role"; a path that does not fit is cut. */
+void fields_path(const struct fields *f, const char *name, char path[FAULT_PARAM]);
 /* The fault of a field: 400, code, param the field's path, message "PATH " and the format. false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))

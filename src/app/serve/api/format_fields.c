@@ -12,9 +12,8 @@ struct format_reading {
     size_t max;
 };
 
-/* Takes over text[n], which was malloced, of field `name`; top: the field of the body that it is in, a
- * literal. */
-static bool set(struct format_reading *r, struct fields *f, const char *name, const char *top,
+/* Takes over text[n], which was malloced, of field `name`. */
+static bool set(struct format_reading *r, struct fields *f, const char *name,
                 enum answer_format format, char *text, size_t n)
 {
     struct answer_rules *rules = &r->turn->rules;
@@ -29,14 +28,14 @@ static bool set(struct format_reading *r, struct fields *f, const char *name, co
                                   "comes beside %s; an answer has one format", rules->format_field);
     }
     r->turn->format = text;
-    rules->format = format, rules->format_field = top;
+    rules->format = format;
+    fields_path(f, name, rules->format_field);
     rules->text = text, rules->n = n;
     return true;
 }
 
 /* A schema: any JSON value, or its text */
-static bool read_schema(struct format_reading *r, struct fields *f, const char *name,
-                        const char *top)
+static bool read_schema(struct format_reading *r, struct fields *f, const char *name)
 {
     json_t *v = fields_any(f, name);
     if (!v)
@@ -45,10 +44,10 @@ static bool read_schema(struct format_reading *r, struct fields *f, const char *
         return fields_fault(f, name, "invalid_type", "must be a JSON schema");
     char *text = json_is_string(v) ? strdup(json_string_value(v))
                                    : json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-    return set(r, f, name, top, FORMAT_SCHEMA, text, text ? strlen(text) : 0);
+    return set(r, f, name, FORMAT_SCHEMA, text, text ? strlen(text) : 0);
 }
 
-static bool read_text(struct format_reading *r, struct fields *f, const char *name, const char *top,
+static bool read_text(struct format_reading *r, struct fields *f, const char *name,
                       enum answer_format format)
 {
     const char *text = NULL;
@@ -58,7 +57,7 @@ static bool read_text(struct format_reading *r, struct fields *f, const char *na
     char *copy = malloc(n + 1);
     if (copy)
         memcpy(copy, text, n + 1);
-    return set(r, f, name, top, format, copy, n);
+    return set(r, f, name, format, copy, n);
 }
 
 /* llama.cpp's, whose default is an empty text: none */
@@ -66,13 +65,11 @@ static bool read_gbnf(struct format_reading *r, struct fields *f)
 {
     static const char name[] = "grammar";
     const json_t *v = fields_any(f, name);
-    return (json_is_string(v) && !json_string_length(v)) ||
-           read_text(r, f, name, name, FORMAT_GRAMMAR);
+    return (json_is_string(v) && !json_string_length(v)) || read_text(r, f, name, FORMAT_GRAMMAR);
 }
 
 /* ["yes", "no"] -> "yes|no" */
-static bool read_choices(struct format_reading *r, struct fields *f, const char *name,
-                         const char *top)
+static bool read_choices(struct format_reading *r, struct fields *f, const char *name)
 {
     json_t *v = NULL;
     struct growing_text text = {0};
@@ -91,7 +88,7 @@ static bool read_choices(struct format_reading *r, struct fields *f, const char 
     }
     growing_text_add(&text, "", 1);
     if (ok && !text.failed)
-        return set(r, f, name, top, FORMAT_CHOICE, text.p, text.n - 1);
+        return set(r, f, name, FORMAT_CHOICE, text.p, text.n - 1);
     bool failed = text.failed;
     growing_text_close(&text);
     return failed ? fault_no_memory(f->fault, "the format")
@@ -116,12 +113,11 @@ static bool read_response_format(struct format_reading *r, struct fields *body)
         return true;
     bool has = fields_has(&f, "schema");
     if (type == 1)
-        return has ? read_schema(r, &f, "schema", top)
-                   : set(r, body, top, top, FORMAT_JSON, strdup(""), 0);
+        return has ? read_schema(r, &f, "schema") : set(r, body, top, FORMAT_JSON, strdup(""), 0);
     if (has)
-        return read_schema(r, &f, "schema", top);
+        return read_schema(r, &f, "schema");
     if (!fields_need(&f, "json_schema") || !fields_inside(&f, "json_schema", &inner, &present) ||
-        !fields_need(&inner, "schema") || !read_schema(r, &inner, "schema", top))
+        !fields_need(&inner, "schema") || !read_schema(r, &inner, "schema"))
         return false;
     fields_ignore(&inner, "name description strict");
     turn_unknown(r->turn, &inner);
@@ -135,10 +131,10 @@ static bool read_structured(struct format_reading *r, struct fields *body)
     bool present, any = false;
     if (!fields_inside(body, top, &f, &present) || !present)
         return !body->fault->status;
-    if (!read_schema(r, &f, "json", top) || !read_text(r, &f, "regex", top, FORMAT_REGEX) ||
-        !read_text(r, &f, "grammar", top, FORMAT_GRAMMAR) || !read_choices(r, &f, "choice", top) ||
+    if (!read_schema(r, &f, "json") || !read_text(r, &f, "regex", FORMAT_REGEX) ||
+        !read_text(r, &f, "grammar", FORMAT_GRAMMAR) || !read_choices(r, &f, "choice") ||
         !fields_bool(&f, "json_object", &any) ||
-        (any && !set(r, &f, "json_object", top, FORMAT_JSON, strdup(""), 0)))
+        (any && !set(r, &f, "json_object", FORMAT_JSON, strdup(""), 0)))
         return false;
     turn_unknown(r->turn, &f);
     return true;
@@ -147,10 +143,8 @@ static bool read_structured(struct format_reading *r, struct fields *body)
 bool format_fields_read(struct turn *t, struct fields *f, size_t max)
 {
     struct format_reading r = {t, max};
-    return read_response_format(&r, f) && read_schema(&r, f, "json_schema", "json_schema") &&
-           read_gbnf(&r, f) &&
-           read_schema(&r, f, "guided_json", "guided_json") &&
-           read_text(&r, f, "guided_regex", "guided_regex", FORMAT_REGEX) &&
-           read_text(&r, f, "guided_grammar", "guided_grammar", FORMAT_GRAMMAR) &&
-           read_choices(&r, f, "guided_choice", "guided_choice") && read_structured(&r, f);
+    return read_response_format(&r, f) && read_schema(&r, f, "json_schema") && read_gbnf(&r, f) &&
+           read_schema(&r, f, "guided_json") && read_text(&r, f, "guided_regex", FORMAT_REGEX) &&
+           read_text(&r, f, "guided_grammar", FORMAT_GRAMMAR) &&
+           read_choices(&r, f, "guided_choice") && read_structured(&r, f);
 }

@@ -101,6 +101,7 @@ bool messages_request_read(struct messages_request *r, struct server *s, struct 
     struct fields f;
     *r = (struct messages_request){
         .turn = {.dialog = dialog_open(),
+                 .field = "messages",
                  .rules = {.choice_field = "tool_choice", .format_field = "output_config.format"}}};
     if (r->turn.dialog && fields_open(&f, exchange_json(x), "", fault) &&
         read_body(r, s, x, counts, &f)) {

@@ -211,6 +211,7 @@ bool responses_request_read(struct responses_request *r, struct server *s, struc
         .echo = json_object(),
         .special = json_object(),
         .turn = {.dialog = dialog_open(),
+                 .field = "input",
                  .rules = {.choice_field = "tool_choice", .format_field = "text.format"}}};
     if (!r->echo || !r->special || !r->turn.dialog)
         return fault_no_memory(fault, "the request");

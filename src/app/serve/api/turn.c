@@ -61,6 +61,7 @@ bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, 
     free(t->format);
     t->format = text;
     t->rules.format = FORMAT_SCHEMA;
+    fields_path(f, name, t->rules.format_field);
     t->rules.text = text, t->rules.n = strlen(text);
     int64_t max = serve_number(s->options, SERVE_MAX_GRAMMAR);
     return t->rules.n <= (size_t)max ||
@@ -85,7 +86,7 @@ bool turn_check_text(const struct turn *t, const struct server *s, struct fault 
     size_t n = dialog_bytes(t->dialog), most = (size_t)serve_number(s->options, SERVE_MAX_TEXT);
     if (n <= most)
         return true;
-    fault_set(f, 400, NULL, "limit_exceeded", NULL,
+    fault_set(f, 400, NULL, "limit_exceeded", t->field,
               "the conversation has %zu bytes; at most %zu are allowed where nothing is answered", n, most);
     return false;
 }
@@ -107,10 +108,11 @@ static bool may_fit(const struct turn *t, const struct server *s, struct fault *
 
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 {
-    if (!may_fit(t, s, f))
+    if (!may_fit(t, s, f) ||
+        !dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f)) {
+        fault_blame(f, t->field);
         return false;
-    if (!dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f))
-        return false;
+    }
     t->rules.n_said = t->prompt.n_text;
     t->rules.spoke = t->prompt.n_text > 0;
     if (t->rules.format != FORMAT_TEXT &&
@@ -201,6 +203,7 @@ bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
     if (!all)
         return fault_no_memory(f, "the conversation");
     if (!add_jobs(t, all, s, x, f)) {
+        fault_blame(f, t->field);
         answers_close(all);
         return false;
     }

@@ -15,6 +15,7 @@
 
 struct turn { /* zeroed, then filled by who reads the request; turn_close frees all */
     struct dialog *dialog;
+    const char *field; /* that the conversation is in, to be named in faults */
     struct request_params params;
     struct answer_rules rules; /* tools, chat_flags, said: set here */
     struct tool_list tools;    /* all of the request's */

@@ -5,11 +5,13 @@
 
 #include <stdbool.h>
 
+enum { FAULT_PARAM = 128 };
+
 struct fault {         /* zeroed: nothing is wrong */
     int status;        /* of HTTP; 0: none */
     const char *type;  /* static: invalid_request_error ... (fault.c lists them) */
     const char *code;  /* static, for programs: "context_length_exceeded"; or NULL */
-    char param[128];   /* path of the field that is wrong, "messages[2].content"; or "" */
+    char param[FAULT_PARAM]; /* path of the field that is wrong, "messages[2].content"; or "" */
     char message[512]; /* one sentence for a person, UTF-8 */
     int retry_after;   /* seconds; 0: the client should not try again by itself */
 };

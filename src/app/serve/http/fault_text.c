@@ -37,11 +37,20 @@ static void put_field(struct fault_line *p, const char *name, const char *value)
     put_text(p, "\"");
 }
 
+/* Anthropic's errors have no member for the field: then the sentence begins with it. */
+static void put_message(struct fault_line *p, const struct fault *f, bool anthropic)
+{
+    char text[sizeof f->param + sizeof f->message + 2];
+    bool told = !anthropic || strstr(f->message, f->param);
+    snprintf(text, sizeof text, "%s%s%s", told ? "" : f->param, told ? "" : ": ", f->message);
+    put_field(p, "message", text);
+}
+
 size_t fault_json(const struct fault *f, bool anthropic, char *text, size_t size)
 {
     struct fault_line p = {.text = text, .size = size};
     put_text(&p, anthropic ? "{\"type\":\"error\",\"error\":{" : "{\"error\":{");
-    put_field(&p, "message", f->message);
+    put_message(&p, f, anthropic);
     put_text(&p, ",");
     put_field(&p, "type", fault_type(f, anthropic));
     if (!anthropic) {
@@ -59,10 +68,14 @@ const char *fault_reason(int status)
     static const struct {
         int status;
         const char *reason;
-    } reasons[] = {{400, "Bad Request"},       {403, "Forbidden"},
-                   {408, "Request Timeout"},   {413, "Content Too Large"},
-                   {414, "URI Too Long"},      {429, "Too Many Requests"},
-                   {431, "Request Header Fields Too Large"}, {503, "Service Unavailable"}};
+    } reasons[] = {{400, "Bad Request"},
+                   {403, "Forbidden"},
+                   {408, "Request Timeout"},
+                   {413, "Content Too Large"},
+                   {414, "URI Too Long"},
+                   {429, "Too Many Requests"},
+                   {431, "Request Header Fields Too Large"},
+                   {503, "Service Unavailable"}};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].status == status)
             return reasons[i].reason;
