@@ -10,6 +10,24 @@ from serve_case import SEED, Server
 class Fields(Client):
     # ---- formats
 
+    def test_types_of_fields_without_effect(self):
+        """openapi.json declares them, so another type gets 400."""
+        talk = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        schema = {"name": "x", "schema": {"type": "object"}, "strict": True}
+        function = {"name": "f", "parameters": {"type": "object"}, "strict": None}
+        for name, value, good in (("name", 3, "y"), ("strict", "yes", None)):
+            for status, v in ((400, value), (200, good)):
+                with self.subTest(name=name, value=v):
+                    code, _, body = self.server.post("/v1/chat/completions", {**talk, "response_format": {"type": "json_schema", "json_schema": {**schema, name: v}}})
+                    self.assertEqual(code, status)
+                    if code == 400:
+                        self.assertEqual(body["error"]["param"], f"response_format.json_schema.{name}")
+        for status, v in ((400, 1), (200, False), (200, None)):
+            code, _, body = self.server.post("/v1/chat/completions", {**talk, "tools": [{"type": "function", "function": {**function, "strict": v}}]})
+            self.assertEqual(code, status)
+            if code == 400:
+                self.assertEqual(body["error"]["param"], "tools[0].function.strict")
+
     def test_json_object(self):
         r = self.chat(max_tokens=300, response_format={"type": "json_object"}, temperature=1)
         if r.choices[0].finish_reason == "stop":

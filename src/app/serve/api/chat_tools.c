@@ -26,7 +26,7 @@ static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i)
     struct fields tool, function;
     const char *type = "function";
     char place[32];
-    bool present;
+    bool present, strict;
     snprintf(place, sizeof place, "tools[%zu]", i);
     if (!fields_open(&tool, value, place, f->fault) || !fields_text(&tool, "type", &type, NULL))
         return false;
@@ -35,9 +35,8 @@ static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i)
         return true;
     }
     if (!fields_need(&tool, "function") || !fields_inside(&tool, "function", &function, &present) ||
-        !add_function(t, &function, json_incref(value)))
+        !fields_bool(&function, "strict", &strict) || !add_function(t, &function, json_incref(value)))
         return false;
-    fields_ignore(&function, "strict");
     turn_unknown(t, &function);
     turn_unknown(t, &tool);
     return true;

@@ -101,7 +101,8 @@ static bool read_response_format(struct format_reading *r, struct fields *body)
     static const char top[] = "response_format";
     struct fields f, inner;
     size_t type = 0;
-    bool present;
+    bool present, strict;
+    const char *title;
     if (!fields_inside(body, top, &f, &present) || !present)
         return !body->fault->status;
     if (!fields_need(&f, "type") ||
@@ -117,9 +118,10 @@ static bool read_response_format(struct format_reading *r, struct fields *body)
     if (has)
         return read_schema(r, &f, "schema");
     if (!fields_need(&f, "json_schema") || !fields_inside(&f, "json_schema", &inner, &present) ||
+        !fields_text(&inner, "name", &title, NULL) || !fields_bool(&inner, "strict", &strict) ||
         !fields_need(&inner, "schema") || !read_schema(r, &inner, "schema"))
         return false;
-    fields_ignore(&inner, "name description strict");
+    fields_ignore(&inner, "description");
     turn_unknown(r->turn, &inner);
     return true;
 }
