@@ -17,7 +17,7 @@ SIMD void matmul_float(float *y, size_t y_stride, const void *w, enum tern_type 
         m.w = (const char *)w + t * tile * bytes;
         dot_some(y + t * TILE_ROWS, 0, m, x->x, 0, 0, 1, FLOAT_DECODE * PER_16, 1);
     }
-    for (; type != TERN_BF16 && x->n == 2 && t + PAIR_TILES <= tile1; t += PAIR_TILES) {
+    for (; x->n == 2 && t + PAIR_TILES <= tile1; t += PAIR_TILES) {
         m.w = (const char *)w + t * tile * bytes;
         dot_some(y + t * TILE_ROWS, y_stride, m, x->x, x->stride, 0, 2, PAIR_TILES * PER_16, 2);
     }
