@@ -244,7 +244,7 @@ static enum tern_status take_header(struct in *in, uint64_t *n_nodes, unsigned c
         return s;
     if (memcmp(header, LAYOUT_MAGIC, 4) || header[LAYOUT_VERSION] != TERN_FORMAT_MAJOR ||
         load_u64(header + LAYOUT_KIND) != LAYOUT_KIND_PREFIXES)
-        return damaged("it is no file of prefixes of this version", e);
+        return damaged("it is no file of prefixes of this version, or was not saved to its end", e);
     memcpy(owner, header + OWNER, sizeof owner);
     if (session_check_owners(in->s->cache, in->m, owner, e))
         return error_in(e, TERN_BAD_FILE, name);

@@ -47,8 +47,8 @@ bool job_has_room(const struct scheduler *s, size_t n, const char *name, struct 
     size_t room = waiting_room(s);
     if (n > room)
         fault_set(f, 400, NULL, "limit_exceeded", name,
-                  "%s asks for %zu answers; this server has room for %zu (--parallel and --queue)", name,
-                  n, room);
+                  "%s asks for %zu answers; this server has room for %zu (--parallel and --queue)",
+                  name, n, room);
     return n <= room;
 }
 
@@ -71,7 +71,8 @@ static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
         fault_set(f, 503, NULL, NULL, NULL, "%s",
                   s->error.code ? SCHEDULER_LOST : "the server is shutting down");
     } else if (waiting_is_full_for(s, j)) {
-        fault_set(f, 503, NULL, "queue_full", NULL, "%zu requests wait already: try again later",
+        fault_set(f, 503, NULL, "queue_full", NULL,
+                  "no place in the queue, in which %zu requests wait: try again later",
                   s->n_waiting);
         s->numbers.n_refused++;
     } else {
