@@ -570,7 +570,7 @@ class Ends(unittest.TestCase):
 
     def test_drain(self):
         """Running answers end; new requests on open connections get 503, new connections nothing."""
-        server = Server(*self.ARGUMENTS, "--max-body", 2000, "-t", 1)
+        server = Server(*self.ARGUMENTS, "--max-body", 2000, "--drain-seconds", 300, "-t", 1)  # a busy machine takes 30 for the text
         s = self.long(server)
         kept = server.connect(10)
         kept.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
