@@ -248,7 +248,7 @@ class Tools(Client):
         for param, more in (
             ("tools[0].function.name", {"tools": [nameless]}), ("tools[0].function.name", {"tools": [wrong]}),
             ("tools[1].function.name", {"tools": [STOP, STOP]}), ("tools[0].function", {"tools": [{"type": "function"}]}),
-            ("tool_choice", {"tool_choice": {"type": "function", "function": {"name": "no"}}}), ("tool_choice", {"tool_choice": "perhaps"}),
+            ("tool_choice.function.name", {"tool_choice": {"type": "function", "function": {"name": "no"}}}), ("tool_choice", {"tool_choice": "perhaps"}),
             ("tool_choice", {"tool_choice": 5}), ("tools[0]", {"tools": [5]}), ("tool_choice", {"tools": [], "tool_choice": "required"}),
             ("parallel_tool_calls", {"parallel_tool_calls": "x"}), ("tools[0].function.parameters", {"tools": [{"type": "function", "function": {"name": "x", "parameters": 3}}]}),
         ):  # fmt: skip

@@ -94,17 +94,19 @@ static bool read_call(struct message_reading *r, json_t *call, size_t i)
 {
     struct fields f, function;
     char place[128];
-    const char *id = NULL, *name = NULL;
+    const char *id = NULL, *name = NULL, *type = NULL;
+    int64_t index = 0; /* of the stream that the client had the call from */
     bool present;
     snprintf(place, sizeof place, "%.80s.tool_calls[%zu]", r->m.place, i);
     if (!fields_open(&f, call, place, r->m.fault) || !fields_text(&f, "id", &id, NULL) ||
+        !fields_text(&f, "type", &type, NULL) ||
+        !fields_integer(&f, "index", INT64_MIN, INT64_MAX, &index) ||
         !fields_inside(&f, fields_has(&f, "custom") ? "custom" : "function", &function, &present) ||
         !fields_text(&function, "name", &name, NULL))
         return false;
     json_t *arguments = fields_any(&function, "arguments");
     json_t *input = fields_any(&function, "input");
     add_call(r->turn, id, name, arguments ? arguments : input);
-    fields_ignore(&f, "type index");
     turn_unknown(r->turn, &f);
     turn_unknown(r->turn, &function);
     return true;
@@ -123,6 +125,7 @@ static bool read_calls(struct message_reading *r)
         return false;
     if (present) /* of OpenAI's older API */
         add_call(r->turn, NULL, name, fields_any(&function, "arguments"));
+    turn_unknown(r->turn, &function);
     return true;
 }
 

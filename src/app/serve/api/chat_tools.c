@@ -79,22 +79,42 @@ static bool choose(struct turn *t, struct fields *f, const char *choice)
     return t->choice || fault_no_memory(f->fault, "the tools");
 }
 
+/* The tool that {"function": {"name": ...}} or {"name": ...} means. NULL: the fault says why. */
+static json_t *chosen(struct turn *t, struct fields *choice, const char **name)
+{
+    struct fields function, *named = &function;
+    bool present;
+    if (!fields_inside(choice, "function", &function, &present))
+        return NULL;
+    if (!present)
+        named = choice;
+    if (!fields_need(named, "name") || !fields_text(named, "name", name, NULL))
+        return NULL;
+    turn_unknown(t, &function);
+    json_t *tool = tool_list_find(&t->tools, *name);
+    if (!tool)
+        fields_fault(named, "name", "invalid_value", "is '%.80s', which is no tool", *name);
+    return tool;
+}
+
 static bool choose_function(struct turn *t, struct fields *f, struct fields *choice)
 {
-    struct fields function;
     const char *name = NULL;
-    bool present;
-    if (!fields_inside(choice, "function", &function, &present) ||
-        !fields_text(present ? &function : choice, "name", &name, NULL))
+    return chosen(t, choice, &name) && choose(t, f, name);
+}
+
+/* One of the tools that may be called */
+static bool allow(struct turn *t, const struct fields *some, size_t i, json_t *item)
+{
+    struct fields f;
+    char place[96];
+    const char *name = NULL, *type = NULL;
+    (void)snprintf(place, sizeof place, "%.60s.tools[%zu]", some->place, i);
+    if (!fields_open(&f, item, place, some->fault) || !fields_text(&f, "type", &type, NULL))
         return false;
-    turn_unknown(t, &function);
-    if (!name)
-        return fields_fault(present ? &function : choice, "name", "missing_required_parameter",
-                            "is required");
-    if (!tool_list_find(&t->tools, name))
-        return fields_fault(f, "tool_choice", "invalid_value", "names '%.80s', which is no tool",
-                            name);
-    return choose(t, f, name);
+    json_t *tool = chosen(t, &f, &name);
+    turn_unknown(t, &f);
+    return tool && (!json_array_append(t->callable, tool) || fault_no_memory(f.fault, "the tools"));
 }
 
 /* {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": ...}}]}}, or mode
@@ -114,18 +134,10 @@ static bool choose_some(struct turn *t, struct fields *f, struct fields *choice)
         return fields_fault(some, "tools", "invalid_value", "is empty, but a call is required");
     if (!(t->callable = json_array()))
         return fault_no_memory(f->fault, "the tools");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *item = json_array_get(list, i);
-        const char *name = json_string_value(json_object_get(item, "name"));
-        name = name ? name
-                    : json_string_value(json_object_get(json_object_get(item, "function"), "name"));
-        json_t *tool = name ? tool_list_find(&t->tools, name) : NULL;
-        if (!tool)
-            return fields_fault(f, "tool_choice", "invalid_value",
-                                "allows '%.80s', which is no tool", name ? name : "");
-        if (json_array_append(t->callable, tool))
-            return fault_no_memory(f->fault, "the tools");
-    }
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!allow(t, some, i, json_array_get(list, i)))
+            return false;
+    turn_unknown(t, &inner);
     return choose(t, f, !json_array_size(list) ? "none" : mode ? "required" : "auto");
 }
 
@@ -163,6 +175,7 @@ static bool read_function_call(struct turn *t, struct fields *f)
     if (!fields_inside(f, "function_call", &choice, &present) || !fields_need(&choice, "name") ||
         !fields_text(&choice, "name", &name, NULL))
         return false;
+    turn_unknown(t, &choice);
     if (!tool_list_find(&t->tools, name))
         return fields_fault(f, "function_call", "invalid_value",
                             "names '%.80s', which is no function", name);

@@ -108,15 +108,16 @@ static bool read_response_format(struct format_reading *r, struct fields *body)
     if (!fields_need(&f, "type") ||
         !fields_choice(&f, "type", "text|json_object|json_schema", &type))
         return false;
-    fields_ignore(&f, "schema json_schema");
+    bool has = type && fields_has(&f, "schema");
+    if (type == 2 && !has)
+        fields_ignore(&f, "json_schema"); /* read below */
     turn_unknown(r->turn, &f);
     if (type == 0)
         return true;
-    bool has = fields_has(&f, "schema");
-    if (type == 1)
-        return has ? read_schema(r, &f, "schema") : set(r, body, top, FORMAT_JSON, strdup(""), 0);
     if (has)
         return read_schema(r, &f, "schema");
+    if (type == 1)
+        return set(r, body, top, FORMAT_JSON, strdup(""), 0);
     if (!fields_need(&f, "json_schema") || !fields_inside(&f, "json_schema", &inner, &present) ||
         !fields_text(&inner, "name", &title, NULL) || !fields_bool(&inner, "strict", &strict) ||
         !fields_need(&inner, "schema") || !read_schema(r, &inner, "schema"))

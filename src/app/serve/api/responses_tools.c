@@ -68,6 +68,8 @@ static bool read_custom(struct responses_tools *t, struct fields *f)
     turn_unknown(t->turn, f);
     if (strcmp(type, "text"))
         turn_ignore(t->turn, "%s.format", f->place);
+    else
+        turn_unknown(t->turn, &format);
     json_t *parameters =
         json_pack("{s:s, s:{s:{s:s}}, s:[s], s:b}", "type", "object", "properties", "input", "type",
                   "string", "required", "input", "additionalProperties", 0);
@@ -115,12 +117,15 @@ static bool read_tool(struct responses_tools *t, json_t *tool, const char *place
 /* {"type": "namespace", "name", "description", "tools": [...]}: its functions */
 static bool read_space(struct responses_tools *t, struct fields *f)
 {
-    const char *name = NULL;
+    const char *name = NULL, *description = NULL;
     json_t *list = NULL, *tool;
     size_t i;
     if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
+        !fields_text(f, "description", &description, NULL) ||
         !fields_array(f, "tools", t->max, &list))
         return false;
+    fields_ignore(f, "type");
+    turn_unknown(t->turn, f);
     json_array_foreach(list, i, tool)
     {
         char place[128];
@@ -160,12 +165,20 @@ static bool choose_allowed(struct responses_tools *t, struct fields *in)
     t->turn->callable = json_array();
     json_array_foreach(list, i, entry)
     {
-        const char *name = json_string_value(json_object_get(entry, "name"));
+        struct fields one;
+        char place[64];
+        const char *name = NULL, *type = NULL;
+        (void)snprintf(place, sizeof place, "tool_choice.tools[%zu]", i);
+        if (!fields_open(&one, entry, place, in->fault) ||
+            !fields_text(&one, "type", &type, NULL) || !fields_text(&one, "name", &name, NULL))
+            return false;
         json_t *tool = name ? tool_list_find(&t->turn->tools, name) : NULL;
         if (tool)
             json_array_append(t->turn->callable, tool);
         else
-            turn_ignore(t->turn, "tool_choice.tools[%zu]", i);
+            turn_ignore(t->turn, "%s", place);
+        if (tool)
+            turn_unknown(t->turn, &one);
     }
     bool none = !json_array_size(t->turn->callable);
     t->turn->rules.tool_choice = none ? "none" : mode ? "required" : "auto";
@@ -191,10 +204,12 @@ static bool read_choice(struct responses_tools *t, struct fields *f)
     if (!fields_inside(f, "tool_choice", &in, &present) || !fields_need(&in, "type") ||
         !fields_text(&in, "type", &type, NULL))
         return false;
-    if (!strcmp(type, "function") || !strcmp(type, "custom"))
-        return choose_function(t, &in);
-    if (!strcmp(type, "allowed_tools"))
-        return choose_allowed(t, &in);
+    bool allowed = !strcmp(type, "allowed_tools");
+    if (allowed || !strcmp(type, "function") || !strcmp(type, "custom")) {
+        bool ok = allowed ? choose_allowed(t, &in) : choose_function(t, &in);
+        turn_unknown(t->turn, &in);
+        return ok;
+    }
     turn_ignore(t->turn, "tool_choice (%.40s)", type); /* of a tool that was skipped */
     t->choice = json_string("auto");
     return t->choice != NULL;
