@@ -91,6 +91,11 @@ struct tern_model_params {
      * several at once. Non-zero ends that with TERN_CANCELLED. */
     int (*stop)(void *arg);
     void *arg;
+    /* What all constraints of the model and the texts in them may take together; 0: no limit. One that wants more
+     * gets TERN_NO_MEMORY. Before that make_room(arg) is asked, unless it is NULL, in any thread: non-zero means
+     * that it closed constraints, and that there may be room now. It calls nothing else. */
+    size_t constraint_bytes;
+    int (*make_room)(void *arg);
 };
 
 struct tern_model_info {
@@ -593,6 +598,10 @@ enum tern_status tern_constraint_open(tern_constraint **out, const tern_model *m
                                       const struct tern_constraint_params *params,
                                       struct tern_error *e);
 void tern_constraint_close(tern_constraint *c); /* after its states */
+/* What it was made of, with texts of its own. Borrowed. */
+const struct tern_constraint_params *tern_constraint_made_of(const tern_constraint *c);
+/* What all constraints of the model and the texts in them take now; *most, unless NULL: the most that they took. */
+size_t tern_constraint_bytes(const tern_model *model, size_t *most);
 /* The i-th thing that TERN_CONSTRAINT_LAX left to the caller; NULL after the last. Borrowed. */
 const char *tern_constraint_left_out(const tern_constraint *c, size_t i);
 

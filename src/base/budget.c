@@ -8,9 +8,16 @@ void *budget_resize(struct budget *b, void *p, size_t old, size_t size)
 {
     if (size > old && size - old > b->bytes)
         return b->is_empty = true, NULL;
-    void *bigger = realloc(p, size ? size : 1);
-    if (!bigger)
+    if (size > old && !quota_take(b->quota, size - old))
         return b->no_memory = true, NULL;
+    void *bigger = realloc(p, size ? size : 1);
+    if (!bigger) {
+        if (size > old)
+            quota_give(b->quota, size - old);
+        return b->no_memory = true, NULL;
+    }
+    if (size < old)
+        quota_give(b->quota, old - size);
     b->bytes = b->bytes + old - size;
     return bigger;
 }
@@ -18,7 +25,10 @@ void *budget_resize(struct budget *b, void *p, size_t old, size_t size)
 void budget_free(struct budget *b, void *p, size_t size)
 {
     free(p);
-    b->bytes += p ? size : 0;
+    if (p) {
+        b->bytes += size;
+        quota_give(b->quota, size);
+    }
 }
 
 /* By half again, or, where the budget does not allow that, by what is needed. */

@@ -5,6 +5,7 @@
 #define BASE_BUDGET_H
 
 #include "base/error.h"
+#include "base/quota.h"
 #include "base/stop.h"
 
 #include <stdbool.h>
@@ -14,9 +15,10 @@
 struct budget {
     size_t bytes;      /* left */
     uint64_t steps;    /* left; a step is about a derivative, or 100 instructions */
-    bool no_memory;    /* malloc failed: TERN_NO_MEMORY instead of TERN_LIMIT */
+    bool no_memory;    /* malloc failed, or quota has no room: TERN_NO_MEMORY instead of TERN_LIMIT */
     bool is_empty;     /* something was asked for that it does not hold */
     struct stop *stop; /* asked as steps are taken; NULL: nobody is */
+    struct quota *quota; /* of which the bytes are, too; NULL: of none */
 };
 
 static inline bool budget_step(struct budget *b, uint64_t steps)

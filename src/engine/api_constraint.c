@@ -29,12 +29,26 @@ enum tern_status tern_constraint_open(tern_constraint **out, const tern_model *m
     enum tern_status s = spelling_of_model(model, &spelling, e);
     struct stop stop = {.ask = model->stop, .arg = model->stop_arg};
     return s ? s
-             : constraint_open(out, spelling, model->chat, params ? params : &defaults, &stop, e);
+             : constraint_open(out, spelling, model->chat, params ? params : &defaults,
+                               &model->spelling->quota, &stop, e);
 }
 
 void tern_constraint_close(tern_constraint *c)
 {
     constraint_close(c);
+}
+
+const struct tern_constraint_params *tern_constraint_made_of(const tern_constraint *c)
+{
+    return &c->params;
+}
+
+size_t tern_constraint_bytes(const tern_model *model, size_t *most)
+{
+    const struct quota *q = &model->spelling->quota;
+    if (most)
+        *most = q->most;
+    return q->used;
 }
 
 const char *tern_constraint_left_out(const tern_constraint *c, size_t i)

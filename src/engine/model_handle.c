@@ -158,6 +158,9 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     if ((s = open_pool(m, p->n_threads, e)))
         return s;
     m->stop = p->stop, m->stop_arg = p->arg;
+    m->spelling->quota.limit = p->constraint_bytes ? p->constraint_bytes : SIZE_MAX;
+    m->spelling->quota.make_room = p->make_room;
+    m->spelling->quota.arg = p->arg;
     if (m->tokenizer)
         tokenizer_stop_when(m->tokenizer, p->stop, p->arg);
     pool_stop_when(m->pool, p->stop, p->arg);

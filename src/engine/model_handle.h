@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "base/pool.h"
+#include "base/quota.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "sample/constraint/spelling.h"
@@ -19,6 +20,7 @@ enum { MAX_END_TOKENS = 64, MAX_THREADS = 1024 };
 struct model_spelling {
     struct lock *lock;
     struct spelling *spelling; /* NULL until the first constraint */
+    struct quota quota;        /* of all constraints and their states */
 };
 
 struct tern_model {

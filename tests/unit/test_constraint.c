@@ -1,5 +1,6 @@
 /* Constraints through tern.h, on the vocabularies of the tokenizer tests: the mask is what trying every token
  * finds, and what was done can be undone. */
+#include "engine/model_handle.h"
 #include "sample/constraint/constraint.h"
 #include "golden.h"
 #include "suite.h"
@@ -358,6 +359,106 @@ START_TEST(files_begin_with_a_mark_or_without)
 }
 END_TEST
 
+/* ---- the memory of all of them ---- */
+
+/* A text of some tokens, in a state and its copy. Nothing but memory may be missing. */
+static enum tern_status write_text(const struct tern_constraint_params *p)
+{
+    struct tern_error e;
+    tern_constraint *c;
+    tern_constraint_state *s = NULL, *twin = NULL;
+    const uint32_t *mask;
+    enum tern_status status = tern_constraint_open(&c, model, p, &e);
+    status = status ? status : tern_constraint_state_open(&s, c, &e);
+    status = status ? status : tern_constraint_state_open(&twin, c, &e);
+    seed = 7;
+    for (int i = 0; i < 60 && !status && !(status = tern_constraint_mask(s, &mask, &e)); i++) {
+        tern_token t = pick(mask);
+        if (t < 0)
+            break;
+        status = tern_constraint_accept(s, t, &e);
+        status = status ? status : tern_constraint_state_copy(twin, s, &e);
+    }
+    tern_constraint_state_close(twin);
+    tern_constraint_state_close(s);
+    tern_constraint_close(c);
+    ck_assert_msg(!status || status == TERN_NO_MEMORY, "%d: %s", (int)status, e.text);
+    return status;
+}
+
+/* In no more than so many bytes; all of them are given back. */
+static enum tern_status write_within(size_t limit, const struct tern_constraint_params *p)
+{
+    struct quota *q = &model->spelling->quota;
+    size_t most;
+    q->limit = limit, q->most = 0;
+    enum tern_status status = write_text(p);
+    ck_assert_uint_eq(tern_constraint_bytes(model, &most), 0);
+    ck_assert_uint_le(most, limit);
+    return status;
+}
+
+START_TEST(all_memory_is_counted)
+{
+    const char *trigger = cases[_i].trigger;
+    struct tern_constraint_params p = {.kind = cases[_i].kind,
+                                       .text = cases[_i].text,
+                                       .bytes = strlen(cases[_i].text),
+                                       .flags = cases[_i].flags,
+                                       .trigger = trigger,
+                                       .trigger_bytes = trigger ? strlen(trigger) : 0};
+    open_model("spm");
+    ck_assert_int_eq(write_within(SIZE_MAX, &p), TERN_OK);
+    size_t low = 0, high = model->spelling->quota.most;
+    ck_assert_int_eq(write_within(high, &p), TERN_OK);
+    for (int i = 0; i < 16; i++)
+        (void)write_within(high * (size_t)i / 16, &p);
+    while (high - low > 1) { /* the least that it needs: kept masks leave where there is less than the most */
+        size_t limit = low + (high - low) / 2;
+        if (write_within(limit, &p))
+            low = limit;
+        else
+            high = limit;
+    }
+    ck_assert_int_eq(write_within(high - 1, &p), TERN_NO_MEMORY);
+    ck_assert_int_eq(write_within(high, &p), TERN_OK);
+    ck_assert_int_eq(write_within(high + 1, &p), TERN_OK);
+    close_model();
+}
+END_TEST
+
+static int n_asked;
+static tern_constraint *kept;
+
+static int close_kept(void *arg)
+{
+    int closed = kept != NULL;
+    (void)arg;
+    n_asked++;
+    tern_constraint_close(kept);
+    kept = NULL;
+    return closed;
+}
+
+START_TEST(room_is_made)
+{
+    struct tern_error e;
+    tern_constraint *c;
+    open_model("spm");
+    struct quota *q = &model->spelling->quota;
+    kept = open_case(1);
+    q->limit = q->most, q->make_room = close_kept;
+    c = open_case(1);
+    ck_assert(n_asked == 1 && !kept);
+    const struct tern_constraint_params *p = tern_constraint_made_of(c);
+    ck_assert(p->bytes == strlen(cases[1].text) && !memcmp(p->text, cases[1].text, p->bytes));
+    ck_assert_int_eq(tern_constraint_open(&kept, model, p, &e), TERN_NO_MEMORY);
+    ck_assert(n_asked == 2 && !kept);
+    tern_constraint_close(c);
+    close_model();
+}
+END_TEST
+
 /* ---- budgets that automata fill ---- */
 
 static tern_constraint *open_regex(const char *text, size_t max_bytes)
@@ -470,4 +571,5 @@ SUITE("constraint",
       LOOP(tokens_are_taken_back_and_states_copied, 0, N_CASES),
       LOOP(forced_tokens_are_the_only_text, 0, N_VOCABULARIES),
       TEST(what_does_not_fit_or_exist_is_refused), TEST(threads_share_a_constraint),
+      LOOP(all_memory_is_counted, 0, N_CASES), TEST(room_is_made),
       TEST(files_begin_with_a_mark_or_without), TEST(what_fills_the_budget_is_dropped))

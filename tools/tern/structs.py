@@ -33,6 +33,7 @@ class ModelParams(ctypes.Structure):
     """struct tern_model_params"""
 
     _fields_ = [("n_threads", c_int), ("cpu", c_char_p), ("load", c_uint), ("stop", ASK), ("arg", c_void_p)]
+    _fields_ += [("constraint_bytes", c_size_t), ("make_room", ASK)]
 
 
 class ModelInfo(ctypes.Structure):

@@ -44,6 +44,15 @@ static enum tern_status open_regular(const tern_constraint *c, struct constraint
     return regular_open(&f->recognizer, ls, a, is_choice ? "choice" : "regex", e);
 }
 
+/* Counts n bytes that constraint_close gives back. */
+static bool count(tern_constraint *c, size_t n)
+{
+    if (!quota_take(c->quota, n))
+        return false;
+    c->bytes += n;
+    return true;
+}
+
 /* The sentences of `notes`, one by one; taken over. A form that is compiled anew says the same again. */
 static enum tern_status list_notes(tern_constraint *c, const struct schema_notes *notes,
                                    struct tern_error *e)
@@ -55,6 +64,8 @@ static enum tern_status list_notes(tern_constraint *c, const struct schema_notes
     }
     for (size_t i = 0; i < notes->n; i++)
         n += !notes->text[i];
+    if (!count(c, notes->capacity + (n + 1) * sizeof *c->left_out))
+        return no_memory(e);
     c->left_out = malloc((n + 1) * sizeof *c->left_out);
     if (!c->left_out)
         return no_memory(e);
@@ -153,19 +164,32 @@ void constraint_form_leave(struct constraint_form *f)
     masks_close(f->masks);
     if (f->recognizer.close)
         f->recognizer.close(f->recognizer.self);
+    quota_give(f->budget.quota, f->whole - f->budget.bytes + sizeof *f);
     free(f);
 }
 
+/* Files may begin with a byte order mark. */
+static struct tern_constraint_params without_mark(const struct tern_constraint_params *p)
+{
+    struct tern_constraint_params q = *p;
+    bool file = p->kind == TERN_CONSTRAINT_SCHEMA || p->kind == TERN_CONSTRAINT_GRAMMAR;
+    if (file && p->bytes >= 3 && !memcmp(p->text, "\xEF\xBB\xBF", 3))
+        q.text += 3, q.bytes -= 3;
+    return q;
+}
+
 /* The newest form becomes what `p` is compiled into. After an error nothing changed. */
-static enum tern_status open_form(tern_constraint *c, const struct tern_constraint_params *p,
+static enum tern_status open_form(tern_constraint *c, const struct tern_constraint_params *marked,
                                   struct stop *stop, struct tern_error *e)
 {
-    struct constraint_form *f = calloc(1, sizeof *f);
+    const struct tern_constraint_params params = without_mark(marked), *p = &params;
+    struct constraint_form *f = quota_take(c->quota, sizeof *f) ? calloc(1, sizeof *f) : NULL;
     enum tern_status s;
     if (!f)
         return error_memory(e, "a constraint", sizeof *f);
     f->n_users = 1;
-    f->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
+    f->whole = f->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
+    f->budget.quota = c->quota;
     f->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
     f->budget.stop = stop;
     const uint64_t steps = f->budget.steps;
@@ -190,8 +214,12 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
 
 bool constraint_renew(tern_constraint *c)
 {
-    size_t whole = c->params.max_bytes ? c->params.max_bytes : CONSTRAINT_BYTES;
-    return c->form->room >= whole / 8 && !open_form(c, &c->params, NULL, NULL);
+    struct constraint_form *f = c->form;
+    if (f->room < f->whole / 8)
+        return false;
+    enum tern_status s = open_form(c, &c->params, NULL, NULL);
+    f->budget.no_memory |= s == TERN_NO_MEMORY;
+    return !s;
 }
 
 /* Text, trigger and choice of tool in one block, which `text` begins */
@@ -200,7 +228,7 @@ static enum tern_status keep_params(tern_constraint *c, const struct tern_constr
 {
     size_t n_choice = p->tool_choice ? strlen(p->tool_choice) + 1 : 0;
     size_t size = p->bytes + p->trigger_bytes + n_choice + 1;
-    char *all = malloc(size);
+    char *all = count(c, size) ? malloc(size) : NULL;
     if (!all)
         return error_memory(e, "a constraint", size);
     c->params = *p;
@@ -216,21 +244,10 @@ static enum tern_status keep_params(tern_constraint *c, const struct tern_constr
     return TERN_OK;
 }
 
-/* Files may begin with a byte order mark. */
-static struct tern_constraint_params without_mark(const struct tern_constraint_params *p)
-{
-    struct tern_constraint_params q = *p;
-    bool file = p->kind == TERN_CONSTRAINT_SCHEMA || p->kind == TERN_CONSTRAINT_GRAMMAR;
-    if (file && p->bytes >= 3 && !memcmp(p->text, "\xEF\xBB\xBF", 3))
-        q.text += 3, q.bytes -= 3;
-    return q;
-}
-
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
                                  const struct chat *chat, const struct tern_constraint_params *p,
-                                 struct stop *stop, struct tern_error *e)
+                                 struct quota *quota, struct stop *stop, struct tern_error *e)
 {
-    const struct tern_constraint_params params = without_mark(p);
     *out = NULL;
     if (p->flags & ~ALL_FLAGS || p->chat_flags & ~ALL_CHAT_FLAGS)
         return error_set(e, TERN_USAGE, "constraint: the flags 0x%x are unknown",
@@ -239,10 +256,10 @@ enum tern_status constraint_open(tern_constraint **out, const struct spelling *s
     tern_constraint *c = calloc(1, sizeof *c);
     if (!c)
         return error_memory(e, "a constraint", sizeof *c);
-    c->spelling = spelling, c->chat = chat;
+    c->spelling = spelling, c->chat = chat, c->quota = quota;
     enum tern_status s;
-    if ((s = lock_open(&c->lock, e)) || (s = open_form(c, &params, stop, e)) ||
-        (s = keep_params(c, &params, e)))
+    if ((s = lock_open(&c->lock, e)) || (s = open_form(c, p, stop, e)) ||
+        (s = keep_params(c, p, e)))
         constraint_close(c);
     else
         *out = c;
@@ -258,5 +275,6 @@ void constraint_close(tern_constraint *c)
     free((char *)c->params.text);
     free(c->left_out);
     free(c->notes);
+    quota_give(c->quota, c->bytes);
     free(c);
 }

@@ -17,7 +17,8 @@ struct constraint_form {
     struct recognizer recognizer; /* owned */
     struct budget budget;
     struct masks *masks;
-    size_t room;    /* bytes of the budget that compiling left */
+    size_t whole;   /* bytes of the budget */
+    size_t room;    /* of them, those that compiling left */
     size_t n_users; /* states, and the constraint whose newest form it is */
 };
 
@@ -30,12 +31,15 @@ struct tern_constraint {
     char *notes;           /* owned; what the schema left out */
     const char **left_out; /* [n_left_out] sentences of it */
     size_t n_left_out;
+    struct quota *quota; /* borrowed: of which all memory of it and its states is */
+    size_t bytes;        /* of it, without those of its forms and states */
 };
 
-/* `spelling` and `chat` outlive it. NULL: the model has no chat template. `stop` is asked meanwhile. */
+/* `spelling`, `chat` and `quota` outlive it. NULL: the model has no chat template; no quota counts it. `stop` is
+ * asked meanwhile. */
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
                                  const struct chat *chat, const struct tern_constraint_params *p,
-                                 struct stop *stop, struct tern_error *e);
+                                 struct quota *quota, struct stop *stop, struct tern_error *e);
 void constraint_close(tern_constraint *c); /* NULL is fine */
 
 /* ---- for constraint_state.c, which holds the lock ---- */

@@ -13,6 +13,12 @@ static size_t mask_bytes(const tern_constraint *c)
     return (c->spelling->n_tokens + (size_t)31) / 32 * sizeof(uint32_t);
 }
 
+/* Of a state, without what grows with its text */
+static size_t own_bytes(const tern_constraint *c)
+{
+    return sizeof(tern_constraint_state) + mask_bytes(c) + 1;
+}
+
 static enum tern_status no_room(const tern_constraint_state *s, struct tern_error *e)
 {
     const struct budget *b = &s->form->budget;
@@ -25,15 +31,19 @@ static enum tern_status no_room(const tern_constraint_state *s, struct tern_erro
                      "many ways: write the grammar without ambiguous rules");
 }
 
-static bool grow(void *array, size_t *capacity, size_t n, size_t size)
+static bool grow(struct quota *q, void *array, size_t *capacity, size_t n, size_t size)
 {
     void *p, *bigger;
     if (n <= *capacity)
         return true;
     size_t more = n < 64 ? 64 : n + n / 2;
     memcpy(&p, array, sizeof p);
-    if (!(bigger = realloc(p, more * size)))
+    if (!quota_take(q, (more - *capacity) * size))
         return false;
+    if (!(bigger = realloc(p, more * size))) {
+        quota_give(q, (more - *capacity) * size);
+        return false;
+    }
     memcpy(array, &bigger, sizeof bigger);
     *capacity = more;
     return true;
@@ -42,16 +52,19 @@ static bool grow(void *array, size_t *capacity, size_t n, size_t size)
 /* For n tokens that are kept, behind those that were dropped */
 static bool reserve(tern_constraint_state *s, size_t n)
 {
-    return grow(&s->places, &s->capacity, n + 1, sizeof *s->places) &&
-           grow(&s->tokens, &s->token_capacity, s->n_dropped + n + 1, sizeof *s->tokens);
+    struct quota *q = s->constraint->quota;
+    return grow(q, &s->places, &s->capacity, n + 1, sizeof *s->places) &&
+           grow(q, &s->tokens, &s->token_capacity, s->n_dropped + n + 1, sizeof *s->tokens);
 }
 
 static void leave(tern_constraint_state *s)
 {
     constraint_form_leave(s->form);
-    free(s->track.bytes);
+    track_free(&s->track);
     free(s->places);
     free(s->tokens);
+    quota_give(s->constraint->quota,
+               s->capacity * sizeof *s->places + s->token_capacity * sizeof *s->tokens);
 }
 
 /* At the beginning of a text, in the newest form. The lock is held. */
@@ -59,7 +72,7 @@ static enum step enter(tern_constraint_state *s, tern_constraint *c)
 {
     *s = (tern_constraint_state){.constraint = c,
                                  .form = c->form,
-                                 .track.limit = CONSTRAINT_TRACK,
+                                 .track = {.limit = CONSTRAINT_TRACK, .quota = c->quota},
                                  .compact_at = COMPACT_FIRST,
                                  .renewed_at = SIZE_MAX,
                                  .mask = s->mask};
@@ -72,14 +85,14 @@ static enum step enter(tern_constraint_state *s, tern_constraint *c)
 enum tern_status constraint_state_open(tern_constraint_state **out, const tern_constraint *c,
                                        struct tern_error *e)
 {
-    tern_constraint_state *s = calloc(1, sizeof *s);
+    size_t bytes = own_bytes(c);
+    bool has_room = quota_take(c->quota, bytes);
+    tern_constraint_state *s = has_room ? calloc(1, sizeof *s) : NULL;
     *out = NULL;
-    if (!s)
-        return error_memory(e, "a text's place in its constraint", sizeof *s);
-    s->mask = malloc(mask_bytes(c) + 1);
-    if (!s->mask) {
+    if (!s || !(s->mask = malloc(mask_bytes(c) + 1))) {
         free(s);
-        return error_memory(e, "a text's place in its constraint", mask_bytes(c));
+        quota_give(c->quota, has_room ? bytes : 0);
+        return error_memory(e, "a text's place in its constraint", bytes);
     }
     lock_take(c->lock);
     enum step step = enter(s, (tern_constraint *)c);
@@ -102,6 +115,7 @@ void constraint_state_close(tern_constraint_state *s)
     struct lock *lock = s->constraint->lock;
     lock_take(lock);
     leave(s);
+    quota_give(s->constraint->quota, own_bytes(s->constraint));
     lock_leave(lock);
     free(s->mask);
     free(s);
@@ -116,14 +130,11 @@ enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_con
         return error_set(e, TERN_USAGE, "the states are of different constraints");
     if (to == from)
         return TERN_OK;
-    if (used > to->track.capacity) {
-        unsigned char *bytes = realloc(to->track.bytes, used);
-        if (!bytes)
-            return error_memory(e, "a text's place in its constraint", used);
-        to->track.bytes = bytes, to->track.capacity = used;
-    }
-    if (!grow(&to->places, &to->capacity, from->n_tokens + 1, sizeof *to->places) ||
-        !grow(&to->tokens, &to->token_capacity, n + 1, sizeof *to->tokens))
+    struct quota *q = to->constraint->quota;
+    if (!track_room(&to->track, used))
+        return error_memory(e, "a text's place in its constraint", used);
+    if (!grow(q, &to->places, &to->capacity, from->n_tokens + 1, sizeof *to->places) ||
+        !grow(q, &to->tokens, &to->token_capacity, n + 1, sizeof *to->tokens))
         return error_memory(e, "a text's place in its constraint", n * sizeof *to->places);
     lock_take(to->constraint->lock);
     from->form->n_users++;
@@ -151,13 +162,13 @@ static void forget(tern_constraint_state *s)
     memmove(s->places, s->places + first, (s->n_tokens + 1) * sizeof *s->places);
     if (!r->compact || s->places[s->n_tokens].used <= s->compact_at)
         return;
-    struct track to = {.limit = s->track.limit};
+    struct track to = {.limit = s->track.limit, .quota = s->track.quota};
     enum step step = r->compact(r->self, &s->track, &to, s->places, s->n_tokens + 1);
     if (step != STEP_ALIVE) {
-        free(to.bytes);
+        track_free(&to);
         return;
     }
-    free(s->track.bytes);
+    track_free(&s->track);
     s->track = to;
     s->compact_at = 2 * s->places[s->n_tokens].used + COMPACT_FIRST;
 }
@@ -195,6 +206,7 @@ bool constraint_state_renew(tern_constraint_state *s)
         step = take(&new, s->tokens[i]);
     new.renewed_at = n;
     if (step != STEP_ALIVE) {
+        s->track.no_memory |= new.track.no_memory || new.form->budget.no_memory;
         leave(&new);
         return false;
     }

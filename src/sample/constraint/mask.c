@@ -17,6 +17,7 @@ struct masks {
     const struct spelling *s;
     struct budget *budget;
     uint64_t steps;       /* that each call may take */
+    size_t bytes;         /* of the arrays below */
     struct track *track;  /* of the state being asked */
     struct place *places; /* [depth + 2], by depth */
     uint32_t *ends;       /* [depth + 2]: the node behind the subtree at each depth */
@@ -33,11 +34,20 @@ struct masks {
     struct reaches reaches;
 };
 
-static bool open_set(struct mask_set *s, uint32_t n_words)
+/* Counted, and given back by masks_close. */
+static void *allot(struct masks *m, size_t n, size_t size)
+{
+    if (!quota_take(m->budget->quota, n * size))
+        return NULL;
+    m->bytes += n * size;
+    return malloc(n * size);
+}
+
+static bool open_set(struct masks *m, struct mask_set *s, uint32_t n_words)
 {
     s->n_words = n_words;
-    s->bits = malloc((n_words + (size_t)1) * sizeof *s->bits);
-    s->list = malloc((n_words + (size_t)1) * sizeof *s->list);
+    s->bits = allot(m, n_words + (size_t)1, sizeof *s->bits);
+    s->list = allot(m, n_words + (size_t)1, sizeof *s->list);
     return s->bits && s->list;
 }
 
@@ -50,17 +60,18 @@ struct masks *masks_open(const struct recognizer *r, const struct spelling *s, s
     uint32_t n_words = (s->n_tokens + 31) / 32;
     m->r = r, m->s = s, m->budget = b, m->steps = b->steps;
     m->cache.limit = MASK_CACHE_BYTES;
-    m->places = malloc(depth * sizeof *m->places);
-    m->before = malloc(depth * sizeof *m->before);
-    m->states = malloc(depth * sizeof *m->states);
-    m->free_states = malloc(depth * sizeof *m->free_states);
-    m->same = malloc(s->tree.n_nodes * sizeof *m->same);
-    m->ends = malloc(depth * sizeof *m->ends);
-    m->word_ends = malloc(depth * sizeof *m->word_ends);
-    m->cross = malloc(s->tree.n_nodes * sizeof *m->cross);
-    bool sets = open_set(&m->inside, n_words);
-    sets = open_set(&m->alive, n_words) && sets;
-    sets = open_set(&m->whole, n_words) && sets;
+    m->cache.quota = b->quota;
+    m->places = allot(m, depth, sizeof *m->places);
+    m->before = allot(m, depth, sizeof *m->before);
+    m->states = allot(m, depth, sizeof *m->states);
+    m->free_states = allot(m, depth, sizeof *m->free_states);
+    m->same = allot(m, s->tree.n_nodes, sizeof *m->same);
+    m->ends = allot(m, depth, sizeof *m->ends);
+    m->word_ends = allot(m, depth, sizeof *m->word_ends);
+    m->cross = allot(m, s->tree.n_nodes, sizeof *m->cross);
+    bool sets = open_set(m, &m->inside, n_words);
+    sets = open_set(m, &m->alive, n_words) && sets;
+    sets = open_set(m, &m->whole, n_words) && sets;
     if (m->places && m->before && m->states && m->ends && m->word_ends && m->cross && sets &&
         m->free_states && m->same)
         return m;
@@ -86,6 +97,7 @@ void masks_close(struct masks *m)
     free(m->ends);
     free(m->word_ends);
     free(m->cross);
+    quota_give(m->budget->quota, m->bytes);
     free(m);
 }
 

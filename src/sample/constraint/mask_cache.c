@@ -31,19 +31,25 @@ static void drop_all(struct mask_cache *c)
         free(c->slots[i]);
         c->slots[i] = NULL;
     }
+    quota_give(c->quota, c->bytes);
     c->n_used = 0, c->bytes = 0;
 }
 
 static bool grow(struct mask_cache *c)
 {
     uint32_t n = c->n_slots ? 2 * c->n_slots : SLOTS_FIRST;
-    struct mask_entry **slots = calloc(n, sizeof(struct mask_entry *));
-    if (!slots)
+    if (!quota_take(c->quota, n * sizeof(struct mask_entry *)))
         return false;
+    struct mask_entry **slots = calloc(n, sizeof(struct mask_entry *));
+    if (!slots) {
+        quota_give(c->quota, n * sizeof(struct mask_entry *));
+        return false;
+    }
     for (uint32_t i = 0; i < c->n_slots; i++)
         if (c->slots[i])
             slots[place_of_key(slots, n, c->slots[i]->key)] = c->slots[i];
     free(c->slots);
+    quota_give(c->quota, c->n_slots * sizeof(struct mask_entry *));
     c->slots = slots, c->n_slots = n;
     return true;
 }
@@ -59,9 +65,16 @@ const struct mask_entry *mask_cache_add(struct mask_cache *c, struct mask_key ke
         drop_all(c);
     if (2 * (c->n_used + 1) > c->n_slots && !grow(c))
         return NULL;
+    if (!quota_take(c->quota, bytes)) {
+        drop_all(c);
+        if (!quota_take(c->quota, bytes))
+            return NULL;
+    }
     struct mask_entry *x = malloc(bytes);
-    if (!x)
+    if (!x) {
+        quota_give(c->quota, bytes);
         return NULL;
+    }
     *x = (struct mask_entry){key, n, n_cross, is_bits};
     memcpy(x->data, is_bits ? inside->bits : inside->list, n * sizeof(uint32_t));
     if (n_cross)
@@ -75,7 +88,8 @@ void mask_cache_close(struct mask_cache *c)
 {
     drop_all(c);
     free(c->slots);
-    *c = (struct mask_cache){.limit = c->limit};
+    quota_give(c->quota, c->n_slots * sizeof(struct mask_entry *));
+    *c = (struct mask_cache){.limit = c->limit, .quota = c->quota};
 }
 
 void mask_entry_give(const struct mask_entry *x, struct mask_set *s)

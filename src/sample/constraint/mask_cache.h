@@ -2,6 +2,8 @@
 #ifndef CONSTRAINT_MASK_CACHE_H
 #define CONSTRAINT_MASK_CACHE_H
 
+#include "base/quota.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +56,7 @@ struct mask_cache {
     struct mask_entry **slots; /* [n_slots], a power of two; owned */
     uint32_t n_slots, n_used;
     size_t bytes, limit;
+    struct quota *quota; /* of which its memory is */
 };
 
 /* Borrowed until the next mask_cache_add; NULL: not there. */

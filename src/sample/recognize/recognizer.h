@@ -11,10 +11,12 @@ struct track {
     unsigned char *bytes; /* [used] of [capacity]; owned: free() */
     uint32_t capacity, limit;
     bool no_memory; /* what did not fit was not over the limit */
+    struct quota *quota; /* of which its bytes are; NULL: of none */
 };
 
 /* Capacity for `need` bytes; false: over the limit, or no memory. Bytes may move. */
 bool track_room(struct track *t, uint64_t need);
+void track_free(struct track *t); /* it has no bytes then */
 
 struct place {
     uint32_t top;    /* the newest record: where in the structure we are */

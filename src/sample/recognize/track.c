@@ -14,10 +14,22 @@ bool track_room(struct track *t, uint64_t need)
         size = need;
     if (size > t->limit)
         size = t->limit;
-    void *p = realloc(t->bytes, size);
-    if (!p)
+    if (!quota_take(t->quota, size - t->capacity))
         return t->no_memory = true, false;
+    void *p = realloc(t->bytes, size);
+    if (!p) {
+        quota_give(t->quota, size - t->capacity);
+        return t->no_memory = true, false;
+    }
     t->bytes = p;
     t->capacity = (uint32_t)size;
     return true;
+}
+
+void track_free(struct track *t)
+{
+    free(t->bytes);
+    quota_give(t->quota, t->capacity);
+    t->bytes = NULL;
+    t->capacity = 0;
 }

@@ -33,6 +33,7 @@ static void *fit(struct schema *s, void *p, uint32_t capacity, uint32_t n, size_
 {
     void *fitting = p ? realloc(p, n ? n * size : 1) : NULL;
     s->budget->bytes += (capacity - n) * size;
+    quota_give(s->budget->quota, (capacity - n) * size);
     return fitting ? fitting : p;
 }
 
