@@ -316,6 +316,89 @@ class Memory(ServeCase):
             self.assertEqual(server.stop(), 0)
 
 
+class Constraints(unittest.TestCase):
+    """--max-constraint-memory: what all compiled constraints and the texts in them may take."""
+
+    ARGUMENTS = ["--chat-template", "chatml", "-c", "16384", "-t", "1"]
+
+    def serve(self, *arguments):
+        server = Server(*self.ARGUMENTS, *arguments)
+        self.addCleanup(server.stop)
+        return server
+
+    def body(self, first=0, n=2000, **more):
+        """Most of what its schema takes, it takes while it is compiled."""
+        schema = {"enum": [f"word {i}" for i in range(first, first + n)]}
+        return {"prompt": "The", "max_tokens": 1, "json_schema": schema, **more}
+
+    def stream(self, server, body):
+        """A text that runs until its connection is closed."""
+        s = server.connect(60)
+        text = json.dumps({**body, "stream": True, "max_tokens": 15000}).encode()
+        s.sendall(request("POST /v1/completions HTTP/1.1", ["Host: localhost", f"Content-Length: {len(text)}"], text))
+        self.assertIn(b" 200 ", s.recv(1000))
+        return s
+
+    def test_limit(self):
+        measured = self.serve()
+        self.assertEqual(measured.post("/v1/completions", self.body())[0], 200)
+        limit = int(measured.metric("tern_constraint_most_bytes"))
+        self.assertGreater(limit, 100_000)
+        self.assertEqual(measured.metric("tern_constraint_max_bytes"), 256 << 20)
+        for i, want in ((-1, 503), (0, 200), (1, 200)):
+            server = self.serve("--max-constraint-memory", limit + i)
+            code, headers, body = server.post("/v1/completions", self.body())
+            self.assertEqual(code, want, body)
+            if code == 503:
+                self.assertEqual((headers["retry-after"], body["error"]["code"]), ("1", "out_of_memory"))
+                self.assertEqual(server.metric("tern_constraint_bytes"), 0)
+            self.assertLessEqual(server.metric("tern_constraint_most_bytes"), limit + i)
+
+    def test_others_leave(self):
+        """Constraints that nobody uses leave for a new one; one that a text uses stays, and leaves no room."""
+        measured = self.serve()
+        self.assertEqual(measured.post("/v1/completions", self.body(1000))[0], 200)
+        limit = int(measured.metric("tern_constraint_most_bytes"))
+        server = self.serve("--max-constraint-memory", limit)
+        for i in range(4):
+            self.assertEqual(server.post("/v1/completions", self.body(1000 * (i % 2)))[0], 200, i)
+        with self.stream(server, {"prompt": "The", "grammar": "root ::= [a-z .,]{19000,19999}"}):
+            code, headers, body = server.post("/v1/completions", self.body(1000))
+            self.assertEqual((code, headers.get("retry-after"), body["error"]["code"]), (503, "1", "out_of_memory"))
+            self.assertEqual(server.post("/v1/completions", {"prompt": "The", "max_tokens": 1})[0], 200)
+        until(lambda: server.post("/v1/completions", self.body(1000))[0] == 200, 20, "room")
+        self.assertLessEqual(server.metric("tern_constraint_most_bytes"), limit)
+
+    def test_texts_count(self):
+        """A text whose own memory finds no room fails; the server goes on."""
+        body = {"prompt": "The", "grammar": "root ::= [a-z .,]{9000,9999}", "max_tokens": 3000}
+        server = self.serve()
+        self.assertEqual(server.post("/v1/completions", {**body, "max_tokens": 1})[0], 200)
+        limit = int(server.metric("tern_constraint_most_bytes"))
+        self.assertEqual(server.post("/v1/completions", body, timeout=60)[0], 200)
+        self.assertGreater(server.metric("tern_constraint_most_bytes"), limit + 4000)
+        server = self.serve("--max-constraint-memory", limit + 4000)
+        code, headers, answer = server.post("/v1/completions", body, timeout=60)
+        self.assertEqual((code, headers.get("retry-after")), (503, "1"), answer)
+        self.assertEqual(server.post("/v1/completions", {**body, "max_tokens": 1})[0], 200)
+
+    def test_compiled_once(self):
+        """Who asks for what is being compiled waits for it; the first one began it in the short lane, too."""
+        server = self.serve()
+        schema = {"type": "string", "allOf": [{"pattern": "^(a|b){0,900}$"}, {"pattern": "(ab){3,200}"}, {"pattern": "^.{10,90}$"}]}
+        body = {"prompt": "The", "max_tokens": 1, "json_schema": schema}
+        codes = []
+
+        def ask(i):
+            if i:
+                until(lambda: server.metric("tern_constraints_compiled_total") >= 2, what="the long lane")
+            codes.append(server.post("/v1/completions", body, timeout=60)[0])
+
+        together(4, ask)
+        self.assertEqual(codes, [200] * 4)
+        self.assertEqual(server.metric("tern_constraints_compiled_total"), 2)
+
+
 def high_water(pid):
     """The most resident bytes that a process ever had."""
     with open(f"/proc/{pid}/status") as f:

@@ -48,6 +48,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_MAX_FIELDS,
                     SERVE_MAX_BODY,
                     SERVE_MAX_MEMORY, /* bytes, of all requests together */
+                    SERVE_MAX_CONSTRAINTS, /* bytes, of all together */
                     SERVE_MAX_DEPTH,
                     SERVE_MAX_OUTPUT,
                     SERVE_HEADER_TIME,

@@ -145,6 +145,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
     [SERVE_MAX_BODY] = {LIMIT("max-body", 1, 1 << 30, "BYTES", "of a request; default 8388608")},
     [SERVE_MAX_MEMORY] = {LIMIT("max-request-memory", 1024, INT64_C(1) << 40, "BYTES",
                                 "of all requests that are read or answered; default 268435456")},
+    [SERVE_MAX_CONSTRAINTS] = {LIMIT("max-constraint-memory", 1024, INT64_C(1) << 40, "BYTES",
+                                     "of all schemas, grammars and tools, compiled; default 268435456")},
     [SERVE_MAX_DEPTH] = {LIMIT("max-depth", 1, 512, "N", "levels of JSON in a body; default 64")},
     [SERVE_MAX_OUTPUT] = {LIMIT("max-output", 1024, 1 << 30, "BYTES",
                                 "of a stream that wait for a slow client before its answer pauses; "
@@ -195,6 +197,7 @@ const int64_t serve_defaults[N_SERVE_OPTIONS] = {
     [SERVE_MAX_FIELDS] = 100,
     [SERVE_MAX_BODY] = 8388608,
     [SERVE_MAX_MEMORY] = 268435456,
+    [SERVE_MAX_CONSTRAINTS] = 268435456,
     [SERVE_MAX_DEPTH] = 64,
     [SERVE_MAX_OUTPUT] = 262144,
     [SERVE_HEADER_TIME] = 10,

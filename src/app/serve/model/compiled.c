@@ -12,12 +12,13 @@
 enum {
     IDLE_MAX = 8,            /* constraints kept that no request uses */
     SHORT_STEPS = 256 << 10, /* of a compilation in the short lane: some milliseconds */
+    RETRY_AFTER = 1,         /* s */
 };
 
 struct compiled {
     struct compiled_store *store;
-    tern_constraint *constraint;
-    struct tern_constraint_params params; /* its texts are owned */
+    tern_constraint *constraint; /* NULL: it is being compiled */
+    struct tern_constraint_params params; /* its texts are the constraint's; until then, those of who compiles it */
     size_t users;
     uint64_t used; /* when, in finds */
     struct compiled *next;
@@ -26,8 +27,9 @@ struct compiled {
 struct compiled_store {
     const tern_model *model;
     size_t max_bytes;
-    uint64_t max_steps, finds;
-    pthread_mutex_t lock;
+    uint64_t max_steps, finds, n_begun;
+    pthread_mutex_t lock; /* never held while a constraint is opened or closed: compiled_make_room takes it */
+    pthread_cond_t changed;
     struct compiled *first;
 };
 
@@ -39,15 +41,13 @@ struct compiled_store *compiled_store_open(const tern_model *model, size_t max_b
         return NULL;
     *s = (struct compiled_store){.model = model, .max_bytes = max_bytes, .max_steps = max_steps};
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
     return s;
 }
 
 static void discard(struct compiled *c)
 {
     tern_constraint_close(c->constraint);
-    free((void *)(uintptr_t)c->params.text);
-    free((void *)(uintptr_t)c->params.trigger);
-    free((void *)(uintptr_t)c->params.tool_choice);
     free(c);
 }
 
@@ -59,6 +59,7 @@ void compiled_store_close(struct compiled_store *s)
         next = c->next;
         discard(c);
     }
+    pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -88,15 +89,11 @@ static struct compiled *look_up(struct compiled_store *s, const struct tern_cons
     struct compiled *c = s->first;
     while (c && !is_same(&c->params, p))
         c = c->next;
-    if (c) {
-        c->users++;
-        c->used = ++s->finds;
-    }
     return c;
 }
 
-/* Unlinks the constraint that was idle longest, if too many are. */
-static struct compiled *take_idle(struct compiled_store *s)
+/* Unlinks the constraint that was idle longest, if more than so many are. */
+static struct compiled *take_idle(struct compiled_store *s, size_t most)
 {
     struct compiled **oldest = NULL, *c;
     size_t n = 0;
@@ -106,82 +103,93 @@ static struct compiled *take_idle(struct compiled_store *s)
             if (!oldest || (*at)->used < (*oldest)->used)
                 oldest = at;
         }
-    if (n <= IDLE_MAX)
+    if (n <= most)
         return NULL;
     c = *oldest;
     *oldest = c->next;
     return c;
 }
 
-/* ---- finding ------------------------------------------------------------------------------ */
-
-static bool copy(const char **to, const char *from, size_t n)
+static void unlink_one(struct compiled_store *s, const struct compiled *c)
 {
-    char *p = from ? malloc(n + 1) : NULL;
-    *to = p;
-    if (!p)
-        return !from;
-    memcpy(p, from, n);
-    p[n] = 0;
-    return true;
+    struct compiled **at = &s->first;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
 }
 
-static struct compiled *compile(struct compiled_store *s, const struct tern_constraint_params *p,
-                                struct fault *f)
+/* ---- finding ------------------------------------------------------------------------------ */
+
+static tern_constraint *compile(const struct compiled_store *s,
+                                struct tern_constraint_params p, struct fault *f)
 {
-    struct compiled *c = calloc(1, sizeof *c);
     bool is_short = lanes_is_short() && s->max_steps > SHORT_STEPS;
-    struct tern_error e = {.code = TERN_NO_MEMORY, .text = "no memory for a constraint"};
-    if (c) {
-        c->store = s;
-        c->users = 1;
-        c->params = *p;
-        c->params.text = c->params.trigger = c->params.tool_choice = NULL;
-        c->params.max_bytes = s->max_bytes;
-        c->params.max_steps = is_short ? SHORT_STEPS : s->max_steps;
-        bool ok = copy(&c->params.text, p->text, p->bytes) &&
-                  copy(&c->params.trigger, p->trigger, p->trigger_bytes) &&
-                  copy(&c->params.tool_choice, p->tool_choice,
-                       p->tool_choice ? strlen(p->tool_choice) : 0);
-        if (ok && !tern_constraint_open(&c->constraint, s->model, &c->params, &e)) {
-            c->params.max_steps = s->max_steps; /* as for all, whichever lane it was */
-            return c;
-        }
-        discard(c);
-    }
+    tern_constraint *c;
+    struct tern_error e;
+    p.max_bytes = s->max_bytes;
+    p.max_steps = is_short ? SHORT_STEPS : s->max_steps;
+    if (!tern_constraint_open(&c, s->model, &p, &e))
+        return c;
     if (is_short && e.code == TERN_LIMIT)
         fault_later(f);
     if (e.code == TERN_CANCELLED)
         (void)fault_given_up(f);
-    fault_set(f,
-              e.code == TERN_NO_MEMORY  ? 503
-              : e.code == TERN_INTERNAL ? 500
-                                        : 400,
-              NULL, NULL, NULL, "%s", e.text);
+    if (e.code == TERN_NO_MEMORY) {
+        (void)fault_no_memory(f, "a constraint beside those in use (--max-constraint-memory)");
+        f->retry_after = RETRY_AFTER;
+    }
+    fault_set(f, e.code == TERN_INTERNAL ? 500 : 400, NULL, NULL, NULL, "%s", e.text);
     return NULL;
+}
+
+/* Under the lock. The new one that this thread shall compile, or NULL. */
+static struct compiled *begin(struct compiled_store *s, const struct tern_constraint_params *p,
+                              struct fault *f)
+{
+    struct compiled *c = calloc(1, sizeof *c);
+    if (!c) {
+        (void)fault_no_memory(f, "a constraint");
+        return NULL;
+    }
+    *c = (struct compiled){
+        .store = s, .params = *p, .users = 1, .used = ++s->finds, .next = s->first};
+    s->n_begun++;
+    return s->first = c;
 }
 
 struct compiled *compiled_find(struct server *server, const struct tern_constraint_params *p,
                                struct fault *f)
 {
     struct compiled_store *s = scheduler_compiled(server->scheduler);
+    struct compiled *c;
     pthread_mutex_lock(&s->lock);
-    struct compiled *c = look_up(s, p);
+    /* The long lane waits for the short one, which takes SHORT_STEPS at most; the short one waits for nothing. */
+    while ((c = look_up(s, p)) && !c->constraint && !lanes_is_short())
+        pthread_cond_wait(&s->changed, &s->lock);
+    bool is_ready = c && c->constraint;
+    if (is_ready)
+        c->users++, c->used = ++s->finds;
+    else if (c)
+        fault_later(f);
+    bool is_new = !c && (c = begin(s, p, f));
     pthread_mutex_unlock(&s->lock);
-    if (c || !(c = compile(s, p, f)))
-        return c;
+    if (!is_new)
+        return is_ready ? c : NULL;
+    tern_constraint *made = compile(s, *p, f);
     pthread_mutex_lock(&s->lock);
-    struct compiled *other = look_up(s, p); /* of the other lane, meanwhile */
-    if (!other) {
-        c->used = ++s->finds;
-        c->next = s->first;
-        s->first = c;
+    c->constraint = made;
+    if (made) {
+        c->params = *tern_constraint_made_of(made);
+        c->params.max_steps = s->max_steps; /* as for all, whichever lane it was */
+    } else {
+        unlink_one(s, c);
     }
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    if (!other)
+    if (made)
         return c;
     discard(c);
-    return other;
+    return NULL;
 }
 
 const tern_constraint *compiled_get(const struct compiled *c)
@@ -201,8 +209,26 @@ void compiled_release(struct compiled *c)
     struct compiled_store *s = c->store;
     pthread_mutex_lock(&s->lock);
     c->users--;
-    struct compiled *idle = take_idle(s);
+    struct compiled *idle = take_idle(s, IDLE_MAX);
     pthread_mutex_unlock(&s->lock);
     if (idle)
         discard(idle);
+}
+
+bool compiled_make_room(struct compiled_store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    struct compiled *idle = take_idle(s, 0);
+    pthread_mutex_unlock(&s->lock);
+    if (idle)
+        discard(idle);
+    return idle != NULL;
+}
+
+uint64_t compiled_count(struct compiled_store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t n = s->n_begun;
+    pthread_mutex_unlock(&s->lock);
+    return n;
 }

@@ -31,6 +31,12 @@ static int wants_stop(void *arg)
     return ending;
 }
 
+static int make_room(void *arg)
+{
+    const struct scheduler *s = arg;
+    return compiled_make_room(s->compiled);
+}
+
 static unsigned load_flags(const struct serve_options *o)
 {
     const struct option_value *load = &o->value[SERVE_LOAD];
@@ -47,7 +53,9 @@ static enum tern_status open_model(struct scheduler *s, tern_model **out, const 
                                   .cpu = o->value[SERVE_CPU].text,
                                   .load = flags,
                                   .stop = wants_stop,
-                                  .arg = s};
+                                  .arg = s,
+                                  .constraint_bytes = (size_t)serve_number(o, SERVE_MAX_CONSTRAINTS),
+                                  .make_room = make_room};
     struct tern_error unwatched = {0};
     enum tern_status watched =
         flags & TERN_LOAD_COPY ? TERN_OK : model_files_watch(s, path, &unwatched);
@@ -116,15 +124,16 @@ static uint64_t prefix_bytes(const struct serve_options *o, const struct tern_me
 
 static void show(const struct scheduler *s, const struct tern_memory *plan)
 {
-    char a[32], b[32], c[32], d[32], g[32];
+    char a[32], b[32], c[32], d[32], g[32], h[32];
     if (s->server->options->value[SERVE_QUIET].given)
         return;
     fprintf(stderr,
             "serve: memory: weights %s, cache %s for %u sequences of %u positions, batch %s, kept "
-            "prompts %s; available %s\n",
+            "prompts %s, constraints up to %s; available %s\n",
             number_bytes(plan->weights, a, sizeof a),
             number_bytes(plan->cache - plan->prefix, b, sizeof b), plan->n_seqs, plan->n_ctx,
             number_bytes(plan->batch, c, sizeof c), number_bytes(plan->prefix, d, sizeof d),
+            number_bytes((uint64_t)serve_number(s->server->options, SERVE_MAX_CONSTRAINTS), h, sizeof h),
             number_bytes(plan->available, g, sizeof g));
     if (plan->reduced)
         fprintf(

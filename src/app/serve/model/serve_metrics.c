@@ -4,7 +4,9 @@
 #include <stdio.h>
 
 #include "app/cli/stopwatch.h"
+#include "app/serve/model/compiled.h"
 #include "app/serve/model/model_thread.h"
+#include "app/serve/serve_options.h"
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -92,6 +94,17 @@ static void add_numbers(struct growing_text *t, const struct serve_numbers *n)
     add_gaps(t, n);
 }
 
+static void add_constraints(struct growing_text *t, const struct scheduler *s)
+{
+    size_t most, now = tern_constraint_bytes(s->server->model, &most);
+    gauge(t, "constraint_bytes", "Memory of constraints and of the texts in them.", (double)now);
+    gauge(t, "constraint_most_bytes", "The most that it ever was.", (double)most);
+    gauge(t, "constraint_max_bytes", "The most that it may be.",
+          (double)serve_number(s->server->options, SERVE_MAX_CONSTRAINTS));
+    counter(t, "constraints_compiled_total", "Compilations of constraints that were begun.",
+            (double)compiled_count(s->compiled));
+}
+
 void scheduler_metrics(struct scheduler *s, struct growing_text *t)
 {
     pthread_mutex_lock(&s->lock);
@@ -103,6 +116,8 @@ void scheduler_metrics(struct scheduler *s, struct growing_text *t)
     gauge(t, "requests_processing_max", "Jobs that can run at once.", (double)s->n_parallel);
     gauge(t, "requests_deferred_max", "Jobs that can wait.", (double)s->max_waiting);
     add_numbers(t, &n);
+    if (s->server->loaded)
+        add_constraints(t, s);
 }
 
 /* ---- slots -------------------------------------------------------------------------------- */
