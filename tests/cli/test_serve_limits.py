@@ -341,13 +341,13 @@ class Constraints(unittest.TestCase):
 
     def test_limit(self):
         measured = self.serve()
-        self.assertEqual(measured.post("/v1/completions", self.body())[0], 200)
+        self.assertEqual(measured.post("/v1/completions", self.body(), timeout=60)[0], 200)
         limit = int(measured.metric("tern_constraint_most_bytes"))
         self.assertGreater(limit, 100_000)
         self.assertEqual(measured.metric("tern_constraint_max_bytes"), 256 << 20)
         for i, want in ((-1, 503), (0, 200), (1, 200)):
             server = self.serve("--max-constraint-memory", limit + i)
-            code, headers, body = server.post("/v1/completions", self.body())
+            code, headers, body = server.post("/v1/completions", self.body(), timeout=60)
             self.assertEqual(code, want, body)
             if code == 503:
                 self.assertEqual((headers["retry-after"], body["error"]["code"]), ("1", "out_of_memory"))
@@ -357,30 +357,30 @@ class Constraints(unittest.TestCase):
     def test_others_leave(self):
         """Constraints that nobody uses leave for a new one; one that a text uses stays, and leaves no room."""
         measured = self.serve()
-        self.assertEqual(measured.post("/v1/completions", self.body(1000))[0], 200)
+        self.assertEqual(measured.post("/v1/completions", self.body(1000), timeout=60)[0], 200)
         limit = int(measured.metric("tern_constraint_most_bytes"))
         server = self.serve("--max-constraint-memory", limit)
         for i in range(4):
-            self.assertEqual(server.post("/v1/completions", self.body(1000 * (i % 2)))[0], 200, i)
+            self.assertEqual(server.post("/v1/completions", self.body(1000 * (i % 2), timeout=60))[0], 200, i)
         with self.stream(server, {"prompt": "The", "grammar": "root ::= [a-z .,]{19000,19999}"}):
-            code, headers, body = server.post("/v1/completions", self.body(1000))
+            code, headers, body = server.post("/v1/completions", self.body(1000), timeout=60)
             self.assertEqual((code, headers.get("retry-after"), body["error"]["code"]), (503, "1", "out_of_memory"))
-            self.assertEqual(server.post("/v1/completions", {"prompt": "The", "max_tokens": 1})[0], 200)
-        until(lambda: server.post("/v1/completions", self.body(1000))[0] == 200, 20, "room")
+            self.assertEqual(server.post("/v1/completions", {"prompt": "The", "max_tokens": 1}, timeout=60)[0], 200)
+        until(lambda: server.post("/v1/completions", self.body(1000), timeout=60)[0] == 200, 20, "room")
         self.assertLessEqual(server.metric("tern_constraint_most_bytes"), limit)
 
     def test_texts_count(self):
         """A text whose own memory finds no room fails; the server goes on."""
         body = {"prompt": "The", "grammar": "root ::= [a-z .,]{9000,9999}", "max_tokens": 3000}
         server = self.serve()
-        self.assertEqual(server.post("/v1/completions", {**body, "max_tokens": 1})[0], 200)
+        self.assertEqual(server.post("/v1/completions", {**body, "max_tokens": 1}, timeout=60)[0], 200)
         limit = int(server.metric("tern_constraint_most_bytes"))
         self.assertEqual(server.post("/v1/completions", body, timeout=60)[0], 200)
         self.assertGreater(server.metric("tern_constraint_most_bytes"), limit + 4000)
         server = self.serve("--max-constraint-memory", limit + 4000)
         code, headers, answer = server.post("/v1/completions", body, timeout=60)
         self.assertEqual((code, headers.get("retry-after")), (503, "1"), answer)
-        self.assertEqual(server.post("/v1/completions", {**body, "max_tokens": 1})[0], 200)
+        self.assertEqual(server.post("/v1/completions", {**body, "max_tokens": 1}, timeout=60)[0], 200)
 
     def test_compiled_once(self):
         """Who asks for what is being compiled waits for it; the first one began it in the short lane, too."""
