@@ -767,6 +767,20 @@ class Departures(ServeCase):
     def test_closed(self):
         self.leave_soon(lambda s: None)
 
+    def test_beside_an_idle_connection(self):
+        """Streams whose clients left keep no descriptor, also while an older connection waits for its next request."""
+        idle = self.server.connect()
+        idle.sendall(request())
+        idle.recv(4096)
+        before = self.server.files()
+        for _ in range(4):
+            s = self.begin({**self.LONG, "stream": True})
+            s.recv(200)
+            s.close()
+            self.gone()
+        until(lambda: self.server.files() == before, what="the descriptors")
+        idle.close()
+
     def test_reset(self):
         self.leave_soon(lambda s: s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)))
 

@@ -216,8 +216,8 @@ static ssize_t read_answer(void *arg, uint64_t at, char *buffer, size_t room)
     struct exchange *x = arg;
     size_t n = x->n_out - x->out_at;
     (void)at;
-    if (x->gone)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (x->gone) /* MHD forgets to free a stream that ends with an error while an older connection is idle */
+        return x->streams ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
     if (!n && x->ended)
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (!n) {
