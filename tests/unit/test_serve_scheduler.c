@@ -195,7 +195,9 @@ START_TEST(a_flood_leaves_room_for_others)
         int64_t queue;
         size_t first, second, third; /* answers that each client gets room for, in turn */
     } rows[] = {{2, 4, 1 + 3, 1 + 1, 0}, {3, 8, 2 + 6, 1 + 1, 1}, {4, 1, 3 + 1, 1, 0},
-                {4, 0, 3, 1, 0},         {1, 8, 1 + 6, 1, 1},     {2, 64, 12, 12, 12}};
+                {4, 0, 3, 1, 0},         {1, 8, 1 + 6, 1, 1},     {2, 64, 12, 12, 12},
+                {1, 2, 1 + 1, 1, 0},     {1, 3, 1 + 2, 1, 0},     {1, 1, 1 + 1, 0, 0},
+                {2, 2, 1 + 1, 1 + 1, 0}, {1, 5, 1 + 3, 1, 1}};
     jobs_options.value[SERVE_CTX_SIZE].integer = 2048;
     jobs_start(MODEL, rows[_i].parallel, rows[_i].queue);
     jobs_server.is_shared = true;
@@ -307,5 +309,5 @@ SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 5),
       TEST(jobs_that_leave_change_no_other), TEST(a_full_queue_refuses),
       TEST(without_a_queue_free_sequences_are_used),
       TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers), TEST(clients_take_turns),
-      LOOP(a_flood_leaves_room_for_others, 0, 6), LOOP(choices_of_one_prompt_read_it_once, 0, 2),
+      LOOP(a_flood_leaves_room_for_others, 0, 11), LOOP(choices_of_one_prompt_read_it_once, 0, 2),
       TEST(embeddings_do_not_depend_on_company))

@@ -16,10 +16,11 @@ static size_t sequences_for_others(const struct scheduler *s)
     return s->server->is_shared && s->n_parallel > 1;
 }
 
-/* Of the queue, places for clients without a job in it */
+/* Of the queue, places for clients without a job in it; a single place is for who comes first */
 static size_t kept_for_others(const struct scheduler *s)
 {
-    return s->server->is_shared ? s->max_waiting / QUEUE_SHARE : 0;
+    bool is_shared = s->server->is_shared && s->max_waiting > 1;
+    return is_shared ? (s->max_waiting + QUEUE_SHARE - 1) / QUEUE_SHARE : 0;
 }
 
 size_t waiting_room(const struct scheduler *s)

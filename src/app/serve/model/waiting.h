@@ -3,8 +3,8 @@
  * first. All under the scheduler's lock.
  *
  * Turns do not help who finds all sequences taken by long answers of one client. So where clients can be told
- * apart, the last free sequence is for a client that has none, and the last quarter of the queue for clients
- * that have nothing in it. */
+ * apart, the last free sequence is for a client that has none, and the last quarter of the queue, rounded up, for
+ * clients that have nothing in it. A queue of one place keeps none. */
 #ifndef SERVE_WAITING_H
 #define SERVE_WAITING_H
 
