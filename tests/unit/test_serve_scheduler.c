@@ -226,6 +226,48 @@ static void long_request(struct asked *a, struct job_request *r, size_t n)
     r->n_prompt = n;
 }
 
+static bool is_busy(void)
+{
+    json_t *slots = scheduler_slots(jobs_server.scheduler);
+    bool busy = json_is_true(json_object_get(json_array_get(slots, 0), "is_processing"));
+    json_decref(slots);
+    return busy;
+}
+
+/* Of one that is in a step, which takes as long as it likes, and of one that waits */
+START_TEST(what_is_cut_off_is_told_at_once)
+{
+    struct fault f;
+    struct job_event event;
+    unsigned wakes[2] = {0};
+    jobs_options.value[SERVE_CTX_SIZE].integer = 2048;
+    jobs_start(MODEL, 1, 4);
+    fill(asked, 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct job_request r;
+        asked[i].n_predict = 1000;
+        long_request(&asked[i], &r, 1000);
+        r.ignore_end = true;
+        asked[i].job = job_submit(jobs_server.scheduler, &r, jobs_wake, &wakes[i], &f);
+    }
+    ck_assert(!job_next(asked[1].job, &event));
+    while (!is_busy())
+        ;
+    scheduler_stop(jobs_server.scheduler, true);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert(jobs_take(&asked[i]));
+        ck_assert_int_eq(asked[i].last.kind, JOB_FAILED);
+        ck_assert_int_eq(asked[i].last.fault.status, 503);
+        ck_assert_str_eq(asked[i].last.fault.code, "shutting_down");
+        ck_assert(!job_next(asked[i].job, &event));
+    }
+    ck_assert_uint_eq(wakes[1], 1);
+    job_close(asked[0].job);
+    job_close(asked[1].job);
+    jobs_stop();
+}
+END_TEST
+
 /* One reads, the others wait for that and share it: with a store of kept beginnings, and without. */
 START_TEST(choices_of_one_prompt_read_it_once)
 {
@@ -309,5 +351,5 @@ SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 5),
       TEST(jobs_that_leave_change_no_other), TEST(a_full_queue_refuses),
       TEST(without_a_queue_free_sequences_are_used),
       TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers), TEST(clients_take_turns),
-      LOOP(a_flood_leaves_room_for_others, 0, 11), LOOP(choices_of_one_prompt_read_it_once, 0, 2),
-      TEST(embeddings_do_not_depend_on_company))
+      LOOP(a_flood_leaves_room_for_others, 0, 11), TEST(what_is_cut_off_is_told_at_once),
+      LOOP(choices_of_one_prompt_read_it_once, 0, 2), TEST(embeddings_do_not_depend_on_company))

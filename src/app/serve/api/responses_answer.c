@@ -384,7 +384,8 @@ static void fail(void *arg, struct exchange *x, const struct answer_part *p)
     json_t *response = response_json(a, "failed", NULL);
     json_object_set_new(
         response, "error",
-        json_pack("{s:s, s:s}", "code", f->code ? f->code : "server_error", "message", f->message));
+        json_pack("{s:s, s:s}", "code", f->code && f->status < 500 ? f->code : "server_error",
+                  "message", f->message));
     event_writer_emit(&a->events, x, "response.failed", "{s:O}", "response", response);
     json_decref(response);
     event_writer_end(&a->events, x);

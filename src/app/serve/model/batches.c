@@ -102,8 +102,13 @@ static void admit(struct scheduler *s)
         begin(s, j);
 }
 
+static void fail(struct job *j, const struct fault *why)
+{
+    j->last = (struct job_event){.kind = JOB_FAILED, .fault = *why};
+}
+
 /* The jobs that nobody waits for, or, if there is a reason, all of them. */
-static void end_closed(struct scheduler *s, const char *why)
+static void end_closed(struct scheduler *s, const struct fault *why)
 {
     struct job *closed[MAX_PARALLEL];
     size_t n = 0;
@@ -119,7 +124,7 @@ static void end_closed(struct scheduler *s, const char *why)
             closed[i]->text = NULL;
             tern_attention_close(closed[i]->attention);
             closed[i]->attention = NULL;
-            run_text_fail(closed[i], 503, "%s", why);
+            fail(closed[i], why);
         }
         end(s, closed[i]);
     }
@@ -127,17 +132,19 @@ static void end_closed(struct scheduler *s, const char *why)
 
 void batches_end_all(struct scheduler *s)
 {
-    struct tern_error e;
-    const char *why = scheduler_status(s, &e) ? SCHEDULER_LOST : "the server is shutting down";
-    end_closed(s, why);
+    struct fault why = {0};
+    (void)model_files_changed(s);
+    pthread_mutex_lock(&s->lock);
+    job_refuse(s, &why);
+    pthread_mutex_unlock(&s->lock);
+    end_closed(s, &why);
     pthread_mutex_lock(&s->lock);
     for (struct job *j; (j = s->waiting);) {
         waiting_remove(s, j);
-        run_text_fail(j, 503, "%s", why);
+        fail(j, &why);
         s->numbers.n_failed++;
         j->state = JOB_IS_OVER;
-        if (j->hungry)
-            j->wake(j->arg);
+        job_wake(j);
     }
     pthread_mutex_unlock(&s->lock);
 }

@@ -64,12 +64,20 @@ static void check(const struct scheduler *s, const struct job_request *r, struct
             r->n_prompt, s->n_ctx);
 }
 
+void job_refuse(const struct scheduler *s, struct fault *f)
+{
+    if (s->error.code)
+        fault_set(f, 503, NULL, "shutting_down", NULL, "%s", SCHEDULER_LOST);
+    else
+        fault_given_up(f);
+    f->retry_after = RETRY_AFTER;
+}
+
 /* Under the lock. */
 static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
 {
     if (s->draining) {
-        fault_set(f, 503, NULL, NULL, NULL, "%s",
-                  s->error.code ? SCHEDULER_LOST : "the server is shutting down");
+        job_refuse(s, f);
     } else if (waiting_is_full_for(s, j)) {
         fault_set(f, 503, NULL, "queue_full", NULL,
                   "no place in the queue, in which %zu requests wait: try again later",
@@ -113,10 +121,24 @@ struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(
 
 /* ---- events ------------------------------------------------------------------------------- */
 
+/* The last event: also of a job that is cut off, for which nobody waits until the step in work ends. Under the
+ * lock. */
+static bool take_last(struct job *j, struct job_event *e)
+{
+    const struct scheduler *s = j->scheduler;
+    j->hungry = j->state != JOB_IS_OVER && !s->is_cut;
+    if (j->state == JOB_IS_OVER) {
+        *e = j->last;
+    } else if (s->is_cut) {
+        e->kind = JOB_FAILED;
+        job_refuse(s, &e->fault);
+    }
+    return !j->hungry;
+}
+
 bool job_next(struct job *j, struct job_event *e)
 {
     struct scheduler *s = j->scheduler;
-    bool over;
     *e = (struct job_event){.kind = JOB_NOTHING};
     if (events_next(&j->taken, e))
         return true;
@@ -124,20 +146,14 @@ bool job_next(struct job *j, struct job_event *e)
         return false;
     events_clear(&j->taken);
     pthread_mutex_lock(&s->lock);
-    over = j->state == JOB_IS_OVER;
     if (j->shared.n) {
         (void)events_move(&j->taken, &j->shared); /* swaps: taken is empty */
         pthread_cond_signal(&s->changed);         /* it may have paused */
     } else {
-        j->hungry = !over;
+        j->last_taken = take_last(j, e);
     }
     pthread_mutex_unlock(&s->lock);
-    if (events_next(&j->taken, e))
-        return true;
-    if (over)
-        *e = j->last;
-    j->last_taken = over;
-    return over;
+    return j->last_taken || events_next(&j->taken, e);
 }
 
 /* Whether a step that runs should end now, because the job is the one that makes it long. */
@@ -171,8 +187,7 @@ void job_close(struct job *j)
 
 /* ---- the model thread's side -------------------------------------------------------------- */
 
-/* Under the lock. */
-static void wake_reader(struct job *j)
+void job_wake(struct job *j)
 {
     if (j->hungry && !j->closed) {
         j->hungry = false;
@@ -188,7 +203,7 @@ void job_publish(struct job *j)
     pthread_mutex_lock(&s->lock);
     if (!events_move(&j->shared, &j->made))
         j->no_memory = true;
-    wake_reader(j);
+    job_wake(j);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -201,7 +216,7 @@ void job_end(struct job *j)
     s->running[j->seq] = NULL;
     s->n_running--;
     j->state = JOB_IS_OVER;
-    wake_reader(j);
+    job_wake(j);
     pthread_mutex_unlock(&s->lock);
     if (closed)
         job_free(j);

@@ -86,6 +86,7 @@ struct scheduler {
         *running[MAX_PARALLEL]; /* by sequence; NULL: idle. Changed by the model thread alone */
     uint64_t round, serial;
     bool draining, stopping, ending;
+    bool is_cut; /* for good: readers are told that jobs have failed, whatever the thread does */
     struct tern_error error;  /* of loading, or of a model file that changed */
     bool in_step, may_cancel; /* tern_step runs, and may be cancelled */
     double step_ends;         /* when it probably will, stopwatch_now */
@@ -115,6 +116,10 @@ struct scheduler {
 
 /* job.c */
 void job_free(struct job *j);
+/* Why no job is run any more. Under the lock. */
+void job_refuse(const struct scheduler *s, struct fault *f);
+/* Calls `wake` if the reader waits for that. Under the lock. */
+void job_wake(struct job *j);
 /* Hands over what was made, and wakes the reader. */
 void job_publish(struct job *j);
 /* The job gives back its sequence. Its last event is in j->last. */

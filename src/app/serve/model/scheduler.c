@@ -81,7 +81,14 @@ void scheduler_stop(struct scheduler *s, bool now)
 {
     pthread_mutex_lock(&s->lock);
     s->draining = true;
-    s->stopping = s->stopping || now;
+    if (now) {
+        s->stopping = s->is_cut = true;
+        for (uint32_t i = 0; i < MAX_PARALLEL; i++)
+            if (s->running[i])
+                job_wake(s->running[i]);
+        for (struct job *j = s->waiting; j; j = j->next)
+            job_wake(j);
+    }
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }

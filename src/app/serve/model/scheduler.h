@@ -19,7 +19,8 @@ enum tern_status scheduler_open(struct scheduler **out, struct server *s, void (
 /* Why loading failed, or why the model can no longer be used: all jobs then fail. Else TERN_OK. The text names
  * files: it is for the log. Clients get SCHEDULER_LOST. */
 enum tern_status scheduler_status(struct scheduler *c, struct tern_error *e);
-/* No new jobs are taken. now: those that run or wait are cancelled, too. */
+/* No new jobs are taken. now: those that run or wait are cancelled, too. Their readers are told at once, not at the
+ * end of the step in work. */
 void scheduler_stop(struct scheduler *c, bool now);
 size_t scheduler_n_jobs(struct scheduler *c); /* that run or wait */
 /* Ends the thread: it wakes nobody from now on, and all jobs are over. What was kept is saved. NULL is allowed,
