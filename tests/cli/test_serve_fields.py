@@ -177,6 +177,30 @@ class Fields(Client):
             self.refused("seed", "without point and exponent", seed=seed)
         self.assertEqual(self.chat(seed=2.0**53 - 1, max_tokens=1).seed, 2**53 - 1)
 
+    # the fewest digits of each are what the answer has, for 0.10000000000000001 is another decimal
+    REALS = (
+        ({"const": 0.1}, "0.1"), ({"enum": [99.99]}, "99.99"), ({"const": 1e-7}, "0.0000001"), ({"const": [0.3, -1.5, 2.0]}, "[0.3,-1.5,2]"),
+        ({"type": "number", "minimum": 0.3, "maximum": 0.3}, "0.3"), ({"multipleOf": 0.1, "minimum": 0.1, "maximum": 0.1, "type": "number"}, "0.1"),
+        ({"const": 0.30000000000000004}, "0.30000000000000004"), ({"const": "\\\"0.10000000000000001"}, '"\\\\\\"0.10000000000000001"'),
+    )  # fmt: skip
+
+    def test_reals_of_schemas_in_all_apis(self):
+        chat, form = {"messages": HI, "max_tokens": 80}, {"type": "json_schema", "name": "x"}
+        for schema, text in self.REALS:
+            for path, body, told in (
+                ("chat/completions", chat | {"response_format": {**form, "json_schema": {"name": "x", "schema": schema}}}, lambda a: a["choices"][0]["message"]["content"]),
+                ("chat/completions", chat | {"guided_json": schema}, lambda a: a["choices"][0]["message"]["content"]),
+                ("chat/completions", chat | {"structured_outputs": {"json": schema}}, lambda a: a["choices"][0]["message"]["content"]),
+                ("completions", {"prompt": "a", "max_tokens": 80, "json_schema": schema}, lambda a: a["choices"][0]["text"]),
+                ("responses", {"input": "Hi", "max_output_tokens": 80, "text": {"format": {**form, "schema": schema}}}, lambda a: a["output"][-1]["content"][0]["text"]),
+                ("messages", chat | {"output_config": {"format": {"type": "json_schema", "schema": schema}}}, lambda a: a["content"][0]["text"]),
+            ):  # fmt: skip
+                with self.subTest(schema, path=path):
+                    status, _, answer = self.post("/v1/" + path, {**body, "seed": 1})
+                    self.assertEqual(status, 200, answer)
+                    as_written = {"parse_float": str, "parse_int": str}
+                    self.assertEqual(json.loads(told(answer), **as_written), json.loads(text, **as_written))
+
     def test_the_seed_of_the_server(self):
         """--seed N counts where a request has none, or null; -1 draws one."""
         body = {"prompt": "The", "max_tokens": 1}

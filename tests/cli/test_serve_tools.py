@@ -52,6 +52,18 @@ class Tools(Client):
             r = self.call(tool_choice={"type": "function", "function": {"name": name}}).choices[0]
             self.assertEqual({c.function.name for c in r.message.tool_calls}, {name})
 
+    def test_reals_keep_their_digits(self):
+        """In a tool's schema, which the template shows and a call obeys, and in a call of before."""
+        schema = {"type": "object", "properties": {"x": {"const": 0.1}, "y": {"enum": [99.99]}}, "required": ["x", "y"], "additionalProperties": False}
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": 0.3}}}
+        body = {"tools": [tool], "max_tokens": 600, **self.NO_THOUGHT}
+        _, _, shown = self.post("/apply-template", {"messages": [*HI, {"role": "assistant", "tool_calls": [call]}], **body})
+        for text in ('"const": 0.1}', "[99.99]", "0.3}"):
+            self.assertIn(text, shown["prompt"])
+        _, _, answer = self.post("/v1/chat/completions", {"messages": HI, "tool_choice": "required", "parallel_tool_calls": False, **body})
+        self.assertEqual(answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"].replace(" ", ""), '{"x":0.1,"y":99.99}')
+
     def test_ids_do_not_come_again(self):
         calls = [c.message.tool_calls[0] for c in self.call(tool_choice="required", n=2).choices]
         calls.append(self.call(tool_choice="required").choices[0].message.tool_calls[0])
@@ -466,6 +478,17 @@ class Gemma(Client):
             told = [c.function for chunk in self.chat(seed=seed, stream=True, **more) for c in chunk.choices[0].delta.tool_calls or []]
             self.assertEqual((told[0].name, "".join(f.arguments for f in told)), (want.name, want.arguments))
             self.assertGreater(len(told), 60)
+
+    def test_a_tool_that_cannot_be_enforced(self):
+        """Is named once; a call that must come gets 400 and the path of its schema."""
+        deep = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"], "additionalProperties": False}
+        schema = {"type": "object", "properties": {"deep": deep}, "required": ["deep"], "additionalProperties": False}
+        body = {"messages": HI, "max_tokens": 2, "tools": [STOP, {"type": "function", "function": {"name": "w", "parameters": schema}}]}
+        status, headers, _ = self.post("/v1/chat/completions", body)
+        self.assertEqual(status, 200)
+        self.assertRegex(headers["x-tern-ignored"], "^tools: function 'w'")
+        status, _, answer = self.post("/v1/chat/completions", body | {"tool_choice": "required"})
+        self.assertEqual((status, answer["error"]["param"]), (400, "tools[1].function.parameters"), answer)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/cli/growing_text.h"
+#include "app/serve/http/json_plain.h"
 
 enum role { SYSTEM, DEVELOPER, USER, ASSISTANT, TOOL, FUNCTION };
 
@@ -83,9 +84,7 @@ static void add_call(struct turn *t, const char *id, const char *name, const jso
                     json_string_length(arguments));
         return;
     }
-    char *text = arguments && !json_is_null(arguments)
-                     ? json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY)
-                     : NULL;
+    char *text = json_is_null(arguments) ? NULL : json_plain(arguments);
     dialog_call(t->dialog, id, name, text ? text : "", text ? strlen(text) : 0);
     free(text);
 }

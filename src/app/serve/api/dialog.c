@@ -8,6 +8,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/api/dialog_parts.h"
+#include "app/serve/http/json_plain.h"
 
 struct dialog *dialog_open(void)
 {
@@ -140,7 +141,7 @@ static char *make_arguments(struct dialog *d, const char *text, size_t n)
             memcpy(out, text, n), out[n] = 0;
     } else {
         json_t *whole = json_pack("{s:o}", "arguments", dialog_json_text(text, n));
-        out = json_dumps(whole, JSON_COMPACT);
+        out = json_plain(whole);
         json_decref(whole);
     }
     json_decref(v);
@@ -185,7 +186,7 @@ void dialog_result(struct dialog *d, const char *id, const char *name, const cha
 void dialog_tools(struct dialog *d, const json_t *tools)
 {
     free(d->tools);
-    d->tools = json_array_size(tools) ? json_dumps(tools, JSON_COMPACT) : NULL;
+    d->tools = json_array_size(tools) ? json_plain(tools) : NULL;
     d->failed |= json_array_size(tools) && !d->tools;
 }
 

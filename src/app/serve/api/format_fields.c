@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/cli/growing_text.h"
+#include "app/serve/http/json_plain.h"
 
 struct format_reading {
     struct turn *turn;
@@ -42,8 +43,7 @@ static bool read_schema(struct format_reading *r, struct fields *f, const char *
         return true;
     if (!json_is_object(v) && !json_is_boolean(v) && !json_is_string(v))
         return fields_fault(f, name, "invalid_type", "must be a JSON schema");
-    char *text = json_is_string(v) ? strdup(json_string_value(v))
-                                   : json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = json_is_string(v) ? strdup(json_string_value(v)) : json_plain(v);
     return set(r, f, name, FORMAT_SCHEMA, text, text ? strlen(text) : 0);
 }
 

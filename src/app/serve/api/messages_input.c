@@ -3,6 +3,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/api/carried_thought.h"
+#include "app/serve/http/json_plain.h"
 #include "app/serve/serve_options.h"
 
 #include <stdio.h>
@@ -163,7 +164,7 @@ static bool read_tool_use(struct messages_reader *in, struct fields *f)
     if (!fields_text(f, "id", &id, NULL) || !fields_text(f, "name", &name, NULL))
         return false;
     json_t *arguments = fields_any(f, "input");
-    char *text = arguments ? json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    char *text = json_plain(arguments);
     end_text(in);
     dialog_call(in->turn->dialog, id, name, text, text ? strlen(text) : 0);
     free(text);

@@ -3,6 +3,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/api/carried_thought.h"
+#include "app/serve/http/json_plain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,8 +129,7 @@ static bool read_message(struct responses_reader *in, struct fields *f)
 /* A value as a text: a string as it is, anything else as JSON, which the caller frees. */
 static char *text_of(const json_t *value, size_t *n)
 {
-    char *text = json_is_string(value) ? strdup(json_string_value(value))
-                                       : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = json_is_string(value) ? strdup(json_string_value(value)) : json_plain(value);
     *n = text ? strlen(text) : 0;
     return text;
 }
@@ -162,7 +162,7 @@ static bool read_special_call(struct responses_reader *in, struct fields *f, con
     json_t *arguments = json_is_object(value) ? json_incref(value)
                         : value               ? json_pack("{s:O}", field, value)
                                               : json_object();
-    char *text = json_dumps(arguments, JSON_COMPACT);
+    char *text = json_plain(arguments);
     end_thought(in);
     dialog_call(in->turn->dialog, id, name, text, text ? strlen(text) : 0);
     free(text);

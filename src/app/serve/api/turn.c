@@ -3,6 +3,7 @@
 
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/prompts.h"
+#include "app/serve/http/json_plain.h"
 #include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 
@@ -55,7 +56,7 @@ bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, 
     json_t *schema = NULL;
     if (!fields_need(f, name) || !fields_object(f, name, &schema))
         return false;
-    char *text = json_dumps(schema, JSON_COMPACT);
+    char *text = json_plain(schema);
     if (!text)
         return fault_no_memory(f->fault, "the conversation");
     free(t->format);
@@ -129,7 +130,7 @@ static void set_tools(struct turn *t, const struct server *s, char **owned)
 {
     t->rules.tools = dialog_tools_text(t->dialog, s->model, &t->rules.n_tools);
     if (t->rules.tools && t->callable) {
-        *owned = json_dumps(t->callable, JSON_COMPACT);
+        *owned = json_plain(t->callable);
         t->rules.tools = *owned;
         t->rules.n_tools = *owned ? strlen(*owned) : 0;
     }
