@@ -563,7 +563,7 @@ lang numbers_lang(struct languages *ls, const struct number_rule *r)
             return plain(ls, LANG_NONE, LANG_NONE);
         lang e = lang_concat(ls, either(ls, "e", "E"), lang_repeat(ls, either(ls, "+", "-"), 0, 1));
         return plain(ls, lang_concat(ls, lang_text(ls, ".", 1), digits(ls, '0', 1, LANG_MANY)),
-                     lang_concat(ls, e, digits(ls, '0', 1, 9)));
+                     lang_concat(ls, e, digits(ls, '0', 1, 2)));
     }
     struct numbers *ns = leaf_numbers(ls);
     uint32_t s = ns ? numbers_start(ns, r) : NUMBER_FAIL;

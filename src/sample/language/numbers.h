@@ -5,8 +5,8 @@
  * Texts of a rule: plain notation without exponent and without "-0", at most DECIMAL_DIGITS digits. The
  * fraction has at most as many digits as multiple_of or lo = hi has decimal places: none for integers, so
  * 1.0 is no text of theirs. Without either only DECIMAL_DIGITS limits it. Two rules are plain expressions
- * without these limits: any number (JSON's own syntax, "-0" too, exponents of at most 9 digits), and any
- * integer (digits, "-0" too). */
+ * without these limits: any number (JSON's own syntax, "-0" too, but exponents of at most 2 digits: with 3,
+ * readers that have doubles take it for infinity or refuse it), and any integer (digits, "-0" too). */
 #ifndef LANGUAGE_NUMBERS_H
 #define LANGUAGE_NUMBERS_H
 
