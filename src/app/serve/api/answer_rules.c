@@ -26,18 +26,23 @@ bool answer_rules_think(const struct answer_rules *r, const struct server *s)
            (r->opened || tern_chat_opening(s->model, r->chat_flags, none, 0));
 }
 
-/* Appends the names of what c leaves to the model, as "tools: NAME". */
+/* Appends "tools: WHAT". The core's own messages may begin so. */
+static void add_ignored(char *ignored, size_t max, const char *what)
+{
+    static const char begin[] = "tools: ";
+    size_t n = strlen(ignored);
+    bool begun = !strncmp(what, begin, sizeof begin - 1);
+    int more = snprintf(ignored + n, max - n, "%s%s%s", n ? ", " : "", begun ? "" : begin, what);
+    if (more < 0 || (size_t)more >= max - n)
+        ignored[n] = 0;
+}
+
+/* Appends what c leaves to the model. */
 static void list_left_out(const struct compiled *c, char *ignored, size_t max)
 {
     const char *what;
-    for (size_t i = 0; (what = tern_constraint_left_out(compiled_get(c), i)); i++) {
-        size_t n = strlen(ignored);
-        int more = snprintf(ignored + n, max - n, "%stools: %s", n ? ", " : "", what);
-        if (more < 0 || (size_t)more >= max - n) {
-            ignored[n] = 0;
-            return;
-        }
-    }
+    for (size_t i = 0; (what = tern_constraint_left_out(compiled_get(c), i)); i++)
+        add_ignored(ignored, max, what);
 }
 
 static bool find_tools(struct server *s, const struct answer_rules *r, struct compiled **out,
@@ -65,8 +70,7 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
         fault_blame(f, "tools");
         return false;
     }
-    size_t n = strlen(ignored);
-    (void)snprintf(ignored + n, max - n, "%stools: %s", n ? ", " : "", first.message);
+    add_ignored(ignored, max, first.message);
     return true;
 }
 

@@ -71,16 +71,22 @@ void tool_list_give(struct turn *t, const struct server *s, const char *field)
     dialog_tools(t->dialog, t->tools.written);
 }
 
+/* Behind `begin` the message has the name and `end`. */
+static bool is_about(const char *message, const char *begin, const char *name, const char *end)
+{
+    size_t n = strlen(begin), n_name = strlen(name);
+    return !strncmp(message, begin, n) && !strncmp(message + n, name, n_name) &&
+           !strncmp(message + n + n_name, end, strlen(end));
+}
+
 void tool_list_blame(const json_t *places, struct fault *f)
 {
-    static const char begin[] = "tool ";
-    const size_t n = sizeof begin - 1;
     const char *name;
     json_t *place;
-    if (strncmp(f->message, begin, n) != 0)
-        return;
-    json_object_foreach((json_t *)(uintptr_t)places, name,
-                        place) if (!strncmp(f->message + n, name, strlen(name)) &&
-                                   f->message[n + strlen(name)] == ':')
-        fault_blame(f, json_string_value(place));
+    json_object_foreach((json_t *)(uintptr_t)places, name, place)
+    {
+        if (is_about(f->message, "tool ", name, ":") ||
+            is_about(f->message, "tools: function '", name, "'"))
+            fault_blame(f, json_string_value(place));
+    }
 }

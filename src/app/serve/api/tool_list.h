@@ -29,7 +29,8 @@ bool tool_list_add(struct tool_list *l, struct fields *f, const char *name, cons
 /* The tools become the conversation's, if there are some. They are named as without effect, under `field`, where
  * the template takes none. */
 void tool_list_give(struct turn *t, const struct server *s, const char *field);
-/* A fault of the core about a tool, "tool NAME: ...", gets the path of that tool's schema. */
+/* A fault of the core about a tool, "tool NAME: ..." or "tools: function 'NAME'...", gets the path of that tool's
+ * schema. */
 void tool_list_blame(const json_t *places, struct fault *f);
 
 #endif
