@@ -247,7 +247,10 @@ except KeyboardInterrupt:
         self.assertEqual((status, out), (0, "out\n"))
 
     def test_forks(self):
-        code = """
+        code = r"""
+def say(what):
+    os.write(1, f'{what}\n'.encode())  # at once: two processes write
+
 m = tern.Model(FABLE, n_seqs=2)
 s, t = m.sequence(), m.generate('Once', ignore_end=True)
 s.feed('a'); next(t)
@@ -255,14 +258,13 @@ child = os.fork()
 for call in (lambda: m.logits('a'), lambda: next(t), lambda: list(m.generate('a')), lambda: s.feed('b'), lambda: m.tokenize('a'), lambda: m.info):
     try:
         call()
-        print('worked' if child else 'wrong')
+        say('worked' if child else 'wrong')
     except tern.Error as e:
-        print('refused' if 'forked' in str(e) or child and 'ended' in str(e) else e)
+        say('refused' if 'forked' in str(e) or child and 'ended' in str(e) else e)
 t.close(); s.close(); m.close()
 del t, s, m
-with tern.Model(FABLE) as m: print(len(m.logits('a')))
-sys.stdout.flush()
-if child: print(os.waitpid(child, 0)[1])
+with tern.Model(FABLE) as m: say(len(m.logits('a')))
+if child: say(os.waitpid(child, 0)[1])
 """
         status, out, _ = self.child(code)
         self.assertEqual(status, 0, out)
