@@ -151,6 +151,8 @@ class Whole(Client):
         hidden = self.create(thinking={**THINKING, "display": "omitted"}, max_tokens=20000)
         self.assertEqual((hidden.content[0].thinking, hidden.content[0].signature), ("", shown.content[0].signature))
         self.assertEqual(hidden.content[1:], shown.content[1:])
+        told = self.create(thinking={"type": "adaptive", "display": "updates"}, max_tokens=20000)  # as Claude Code asks
+        self.assertEqual(told.content, shown.content)
 
     def test_a_schema(self):
         m = self.client.messages.parse(**self.given(max_tokens=20000), output_format=City)

@@ -20,7 +20,7 @@ static bool read_thinking(struct messages_request *r, const struct server *s, st
     int64_t budget = 0;
     if (!fields_inside(f, "thinking", &in, &present) || (present && !fields_need(&in, "type")) ||
         !fields_choice(&in, "type", "disabled|enabled|adaptive|between_tools", &kind) ||
-        !fields_choice(&in, "display", "summarized|omitted", &display) ||
+        !fields_choice(&in, "display", "summarized|omitted|updates", &display) ||
         !fields_integer(&in, "budget_tokens", 0, INT64_MAX, &budget))
         return false;
     r->hidden = display == 1;
