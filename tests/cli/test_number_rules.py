@@ -12,6 +12,7 @@ from fractions import Fraction
 PROG = os.path.join(os.environ.get("BUILD", "build"), "tests/prog_numbers")
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 DIGITS = 64
+PLACES = 17
 
 
 def ask(commands: list[str]) -> list[str]:
@@ -45,7 +46,7 @@ class Rule:
         units = [x for what, x in self.parts if what == "unit"]
         los = [x for what, x in self.parts if what[-2:] == "lo"]
         his = [x for what, x in self.parts if what[-2:] == "hi"]
-        self.places = DIGITS
+        self.places = max(PLACES, *(places(x) + 1 for what, x in self.parts if what != "unit"), 0)
         if units:
             unit = units[0]
             for other in units[1:]:
@@ -138,21 +139,6 @@ class NumberRules(unittest.TestCase):
                     continue
                 text, _, got = walk.partition(" ")
                 self.assertEqual((text, got), (text, marks(rule, text)), rule.words)
-
-    def test_near_states(self):
-        rules = [random_rule(self.random, self.random.choice([1, 2, 4])) for _ in range(150)]
-        rules += [Rule([w]) for w in (("lo", "0"), ("xlo", "0"), ("hi", "-3.5"), ("not", "1"), ("unit", "0.01"))]
-        rules += [Rule([("lo", "0"), ("unit", "1")]), Rule([("lo", "-7.5"), ("hi", "12.25")])]
-        rules += [Rule([("lo", "0"), ("hi", "123456")]), Rule([("unit", "0.00025")])] * 8
-        answers = ask([line for rule in rules for line in (rule.command(), *(f"near {n}" for n in (1, 2)))])
-        others = 0
-        for n, rule in enumerate(rules):
-            if answers[3 * n] == "live":
-                for answer in answers[3 * n + 1 : 3 * n + 3]:
-                    same, _, count = answer.partition(" ")
-                    self.assertEqual(same, "same", rule.words)
-                    others += int(count)
-        self.assertGreater(others, 500)
 
     def test_texts_of_values(self):
         """Multiples in the range, spelled with and without zeros: accepted or dead as they should be."""

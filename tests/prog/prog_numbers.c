@@ -4,8 +4,6 @@
  *     rule [lo|xlo|hi|xhi|unit|not X]...   the rule of the commands behind it: live, empty, refused
  *     text T       for each prefix: '#' accepted, '.' alive, 'x' dead (the last)
  *     walk SEED    a random text of the rule, and what `text` says of it
- *     near N       behind each prefix of a random walk, what numbers_near answers for N: "same", as it
- *                  should, or "differs", and how many of the answers were another state
  *     all N        every text of at most N bytes
  *     holds X      0 or 1: is X in the rule; and in what number_not makes of it */
 #include "sample/language/numbers.h"
@@ -121,33 +119,6 @@ static void print_all(uint32_t s, char *text, size_t n, size_t most)
     }
 }
 
-/* Do both have the same texts of up to n bytes, and the same of these are alive? */
-static bool same_texts(uint32_t a, uint32_t b, size_t n)
-{
-    if (!a || !b || numbers_accepts(numbers, a) != numbers_accepts(numbers, b))
-        return a == b;
-    for (const char *c = bytes; *c && n; c++)
-        if (!same_texts(numbers_step(numbers, a, (unsigned char)*c),
-                        numbers_step(numbers, b, (unsigned char)*c), n - 1))
-            return false;
-    return true;
-}
-
-static void print_near(const char *text, uint32_t n)
-{
-    uint32_t s = numbers_start(numbers, &rule), others = 0;
-    bool same = true;
-    for (const char *c = text;; c++) {
-        const uint32_t near = numbers_near(numbers, s, n);
-        others += near != s;
-        same &= same_texts(s, near, n);
-        if (!*c)
-            break;
-        s = numbers_step(numbers, s, (unsigned char)*c);
-    }
-    printf("%s %u\n", same ? "same" : "differs", (unsigned)others);
-}
-
 static void obey(char *line)
 {
     char text[300];
@@ -165,11 +136,6 @@ static void obey(char *line)
         bool ended = walk(text);
         printf("%s ", ended ? text : "stuck");
         print_text(text);
-    } else if (!strncmp(line, "near ", 5)) {
-        static uint64_t walks;
-        seed = ++walks;
-        walk(text);
-        print_near(text, (uint32_t)strtoul(rest, NULL, 10));
     } else if (!strncmp(line, "all ", 4)) {
         uint32_t s = numbers_start(numbers, &rule);
         if (s)

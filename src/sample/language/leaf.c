@@ -53,11 +53,8 @@ static bool accepts(void *owner, uint32_t leaf)
 
 static uint32_t near(void *owner, uint32_t leaf, uint32_t n)
 {
-    const struct leaves *l = owner;
-    const enum leaf_kind kind = kind_of(leaf);
-    if (kind == LEAF_HOST)
-        return with_kind(kind, host_near(leaf & STATE, n));
-    return kind == LEAF_NUMBER ? with_kind(kind, numbers_near(l->numbers, leaf & STATE, n)) : leaf;
+    (void)owner;
+    return kind_of(leaf) == LEAF_HOST ? with_kind(LEAF_HOST, host_near(leaf & STATE, n)) : leaf;
 }
 
 static const char *cuts(void *owner, uint32_t leaf)

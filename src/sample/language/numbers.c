@@ -231,14 +231,27 @@ static bool reaches(const struct number_rule *r, const struct magnitudes *m, con
     return false;
 }
 
-/* The longest fraction: see numbers.h. */
+static uint32_t places_of(const struct decimal *d)
+{
+    return d->exponent < 0 ? (uint32_t)-d->exponent : 0;
+}
+
+/* The longest fraction: see numbers.h. A place more than bounds and nots have always suffices: the grid's first
+ * value above a lower bound is below the upper one then, and a multiple of no not. */
 static uint32_t fraction_most(const struct number_rule *r)
 {
+    uint32_t most = NUMBER_PLACES - 1;
     if (r->multiple_of.count)
         return r->multiple_of.places;
     if (r->has_lo && r->has_hi && !decimal_compare(&r->lo, &r->hi))
-        return r->lo.exponent < 0 ? (uint32_t)-r->lo.exponent : 0;
-    return DECIMAL_DIGITS;
+        return places_of(&r->lo);
+    if (r->has_lo && places_of(&r->lo) > most)
+        most = places_of(&r->lo);
+    if (r->has_hi && places_of(&r->hi) > most)
+        most = places_of(&r->hi);
+    for (uint32_t i = 0; i < r->n_nots; i++)
+        most = r->nots[i].places > most ? r->nots[i].places : most;
+    return most < DECIMAL_DIGITS ? most + 1 : DECIMAL_DIGITS;
 }
 
 static bool is_live(const struct number_rule *r, const struct prefix *p)
@@ -357,7 +370,11 @@ static struct prefix_key key_of(const struct number_rule *r, const struct prefix
     k.place[4] = (unsigned char)(order(p, m.lo) + 1);
     k.place[5] = (unsigned char)(order(p, m.hi) + 1);
     /* "0" takes no more digits before the point: its place differs from that of other digits */
-    k.place[2] |= p->n == 1 && p->digits[0] == '0' ? 0x80 : 0;
+    k.place[2] |= p->n == 1 && !p->point && p->digits[0] == '0' ? 0x80 : 0;
+    /* behind the point, away from both bounds, the digits before it only count as remainders */
+    if (p->point && k.place[4] != 1 && k.place[5] != 1 &&
+        p->whole + fraction_most(r) <= DECIMAL_DIGITS)
+        k.place[2] -= p->whole, k.place[3] = 0;
     k.remainders[0] = remainder_kept(p, &r->multiple_of);
     for (uint32_t i = 0; i < r->n_nots; i++)
         k.remainders[1 + i] = remainder_kept(p, &r->nots[i]);
@@ -479,37 +496,6 @@ bool numbers_accepts(const struct numbers *ns, uint32_t state)
     return ns->states[state].accepts;
 }
 
-/* Can digits at the end of p be forgotten? Behind the point, where both bounds are passed and every digit
- * is allowed; before it, where the least is passed by length and nothing else limits it. */
-static bool is_free(const struct number_rule *r, const struct prefix *p, const struct prefix_key *k)
-{
-    if (!p->n || (k->place[4] == 1) || (k->place[5] == 1))
-        return false;
-    if (p->point)
-        return p->n > p->whole && r->multiple_of.count <= 1 && !r->n_nots;
-    struct magnitudes m = range_of(r, p->negative);
-    return !m.hi && (!m.lo || p->n > decimal_top(m.lo)) && p->n > 1;
-}
-
-uint32_t numbers_near(struct numbers *ns, uint32_t state, uint32_t n)
-{
-    struct prefix p = ns->states[state].prefix, shortest = p;
-    const uint32_t rule = ns->states[state].rule;
-    const struct number_rule *r = &ns->rules[rule];
-    const struct prefix_key whole = key_of(r, &p);
-    const uint32_t left = p.point ? fraction_most(r) - (p.n - p.whole) : DECIMAL_DIGITS;
-    if (n >= DECIMAL_DIGITS || p.n + n >= DECIMAL_DIGITS || n >= left)
-        return state;
-    for (struct prefix_key k = whole;
-         is_free(r, &p, &k) && !memcmp(k.remainders, whole.remainders, sizeof k.remainders);) {
-        shortest = p;
-        p.digits[--p.n] = 0, p.whole -= !p.point;
-        k = key_of(r, &p);
-    }
-    uint32_t near = state_of(ns, rule, &shortest);
-    return near == NUMBER_FAIL ? state : near;
-}
-
 /* ---- languages ---- */
 
 bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n)
@@ -545,27 +531,50 @@ static lang either(struct languages *ls, const char *a, const char *b)
     return lang_or(ls, lang_text(ls, a, strlen(a)), lang_text(ls, b, strlen(b)));
 }
 
-/* -?(0|[1-9][0-9]*) and what follows, which may be missing */
-static lang plain(struct languages *ls, lang fraction, lang exponent)
+/* Any number: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?, each row of digits with its limit. */
+static lang any_number(struct languages *ls)
 {
-    lang whole = lang_or(ls, lang_text(ls, "0", 1),
-                         lang_concat(ls, digits(ls, '1', 1, 1), digits(ls, '0', 0, LANG_MANY)));
-    lang x = lang_concat(ls, either(ls, "", "-"), whole);
+    lang whole = lang_concat(ls, digits(ls, '1', 1, 1), digits(ls, '0', 0, NUMBER_WHOLE - 1));
+    lang fraction = lang_concat(ls, lang_text(ls, ".", 1), digits(ls, '0', 1, NUMBER_PLACES));
+    lang e = lang_concat(ls, either(ls, "e", "E"), lang_repeat(ls, either(ls, "+", "-"), 0, 1));
+    e = lang_concat(ls, e, digits(ls, '0', 1, NUMBER_EXPONENT));
+    lang x = lang_concat(ls, either(ls, "", "-"), lang_or(ls, lang_text(ls, "0", 1), whole));
     x = lang_concat(ls, x, lang_repeat(ls, fraction, 0, 1));
-    return lang_concat(ls, x, lang_repeat(ls, exponent, 0, 1));
+    return lang_concat(ls, x, lang_repeat(ls, e, 0, 1));
+}
+
+/* r with the sides that it lacks: up to d, or to -d. */
+static struct number_rule closed(const struct number_rule *r, const struct decimal *d, bool open)
+{
+    struct number_rule x = *r;
+    if (!r->has_lo)
+        x.has_lo = true, x.lo = *d, x.lo.negative = true, x.open_lo = open;
+    if (!r->has_hi)
+        x.has_hi = true, x.hi = *d, x.open_hi = open;
+    return x;
+}
+
+/* The sides that r lacks: see numbers.h. */
+static struct number_rule limited(const struct number_rule *r)
+{
+    static const struct decimal most = {.n = NUMBER_WHOLE, .digits = "9007199254740991"};
+    struct decimal d = {.n = 1, .digits = "1", .exponent = NUMBER_WHOLE};
+    struct number_rule x = closed(r, &most, false);
+    if (r->has_lo && decimal_top(&r->lo) > d.exponent)
+        d.exponent = decimal_top(&r->lo);
+    if (r->has_hi && decimal_top(&r->hi) > d.exponent)
+        d.exponent = decimal_top(&r->hi);
+    while (number_is_empty(&x) && d.exponent++ < DECIMAL_DIGITS)
+        x = closed(r, &d, true);
+    return x;
 }
 
 lang numbers_lang(struct languages *ls, const struct number_rule *r)
 {
-    const struct unit *u = &r->multiple_of;
-    if (!r->has_lo && !r->has_hi && !r->n_nots && !u->places && u->count <= 1) {
-        if (u->count)
-            return plain(ls, LANG_NONE, LANG_NONE);
-        lang e = lang_concat(ls, either(ls, "e", "E"), lang_repeat(ls, either(ls, "+", "-"), 0, 1));
-        return plain(ls, lang_concat(ls, lang_text(ls, ".", 1), digits(ls, '0', 1, LANG_MANY)),
-                     lang_concat(ls, e, digits(ls, '0', 1, 2)));
-    }
+    if (!r->has_lo && !r->has_hi && !r->n_nots && !r->multiple_of.count)
+        return any_number(ls);
+    const struct number_rule x = limited(r);
     struct numbers *ns = leaf_numbers(ls);
-    uint32_t s = ns ? numbers_start(ns, r) : NUMBER_FAIL;
+    uint32_t s = ns ? numbers_start(ns, &x) : NUMBER_FAIL;
     return s == NUMBER_DEAD ? LANG_NONE : leaf_lang(ls, LEAF_NUMBER, s);
 }

@@ -4,15 +4,22 @@
  *
  * Texts of a rule: plain notation without exponent and without "-0", at most DECIMAL_DIGITS digits. The
  * fraction has at most as many digits as multiple_of or lo = hi has decimal places: none for integers, so
- * 1.0 is no text of theirs. Without either only DECIMAL_DIGITS limits it. Two rules are plain expressions
- * without these limits: any number (JSON's own syntax, "-0" too, but exponents of at most 2 digits: with 3,
- * readers that have doubles take it for infinity or refuse it), and any integer (digits, "-0" too). */
+ * 1.0 is no text of theirs. Without either it has NUMBER_PLACES, or one more than bounds and nots have.
+ *
+ * A side without a bound ends at 2^53 - 1, or -(2^53 - 1): readers agree on integers up to there [RFC 8259,
+ * section 6]. Where no number were left, it ends at a number of digits: one more than the other bound has, or
+ * more if there is no number yet. Without an end a weak model writes digits for ever.
+ *
+ * The rule of every number is a plain expression: JSON's own syntax, "-0" too, with at most NUMBER_WHOLE
+ * digits before the point, NUMBER_PLACES behind it and NUMBER_EXPONENT of an exponent. So each is a finite
+ * double: with 3 digits of an exponent, readers take it for infinity or refuse it. */
 #ifndef LANGUAGE_NUMBERS_H
 #define LANGUAGE_NUMBERS_H
 
 #include "sample/language/decimal.h"
 #include "sample/language/language.h"
 
+enum { NUMBER_WHOLE = 16, NUMBER_PLACES = 17, NUMBER_EXPONENT = 2 };
 enum { NUMBER_NOTS = 8, NUMBER_NOT_MOST = 3 + NUMBER_NOTS };
 
 /* A set of numbers. All zero: every number. */
@@ -50,7 +57,5 @@ uint32_t numbers_start(struct numbers *ns, const struct number_rule *r);
 /* Equal futures are mostly equal states. Never called with NUMBER_DEAD or NUMBER_FAIL. */
 uint32_t numbers_step(struct numbers *ns, uint32_t state, unsigned char byte);
 bool numbers_accepts(const struct numbers *ns, uint32_t state);
-/* As lang_near: a state of fewer digits that has the same texts of up to n bytes, or this one. */
-uint32_t numbers_near(struct numbers *ns, uint32_t state, uint32_t n);
 
 #endif
