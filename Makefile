@@ -42,6 +42,16 @@ EMULATOR ?=
 VERSION := $(shell sed -n 's/^.define TERN_VERSION "\(.*\)"/\1/p' include/tern.h)
 SONAME := libtern.so.$(firstword $(subst ., ,$(VERSION)))
 
+# Several machines: `make MPI=1`, with any MPI whose compiler is called mpicc.
+MPICC ?= mpicc
+ifneq ($(MPI),)
+ifeq ($(shell command -v $(MPICC)),)
+$(error MPI=1 needs $(MPICC): apt-get install libopenmpi-dev, or libmpich-dev)
+endif
+MPI_CFLAGS := -DTERN_MPI $(shell $(MPICC) -showme:compile 2>/dev/null || $(MPICC) -compile-info 2>/dev/null | tr ' ' '\n' | grep '^-[ID]')
+MPI_LIBS := $(shell $(MPICC) -showme:link 2>/dev/null || $(MPICC) -link-info 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l|Wl,)')
+endif
+
 # After the user's flags, because exactness depends on them (README, "Exact").
 STRICT := -std=c11 -D_DEFAULT_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc -fPIC -pthread \
 	-fvisibility=hidden -ffp-contract=off -fno-fast-math -fno-unsafe-math-optimizations \
@@ -54,7 +64,7 @@ WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -W
 GUARDED := $(addsuffix /%,src/app/cli src/app/serve src/base src/weights src/text \
 	src/sample/language src/sample/recognize src/sample/schema) src/app/run/conversation.c
 PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE) $(if $(REF_ONLY),-DREF_ONLY)
-FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
+FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(MPI_CFLAGS) $(EXTRA)
 LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections $(LDFLAGS)
 
 TARGET := $(shell $(CC) -dumpmachine)
@@ -163,7 +173,7 @@ $(BUILD)/libtern.a: $(LIB_OBJ)
 $(BUILD)/libtern.so $(BUILD)/package/libtern.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(SAY) LINK $@
-	$(Q)$(filter-out -static,$(LINK)) -shared -Wl,-soname,$(SONAME) $^ -lm -o $@
+	$(Q)$(filter-out -static,$(LINK)) -shared -Wl,-soname,$(SONAME) $^ $(MPI_LIBS) -lm -o $@
 
 $(CLI_LIB): $(call objects_of,cli)
 	$(SAY) AR $@
@@ -174,7 +184,7 @@ $(PROGRAMS:%=$(BUILD)/%) $(PROGRAMS:%=$(BUILD)/package/%): $$(call objects_of,$$
 		$(BUILD)/libtern.a
 	@mkdir -p $(@D)
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(if $(filter -static,$(LDFLAGS)),,-pie) $^ $(if $(filter serve,$(@F)),$(SERVE_LIBS)) -lm -o $@
+	$(Q)$(LINK) $(if $(filter -static,$(LDFLAGS)),,-pie) $^ $(if $(filter serve,$(@F)),$(SERVE_LIBS)) $(MPI_LIBS) -lm -o $@
 
 $(PROGRAMS): %: $(BUILD)/%
 	@cp -f $< $@
@@ -212,23 +222,23 @@ $(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) \
-		$(if $(filter test_serve_%,$*),$(SERVE_LIBS)) -lm -o $@
+		$(if $(filter test_serve_%,$*),$(SERVE_LIBS)) $(MPI_LIBS) -lm -o $@
 
 $(PROGS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/prog/%.o $(SUPPORT_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $^ -lm -o $@
+	$(Q)$(LINK) $^ $(MPI_LIBS) -lm -o $@
 
 # Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
 $(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/%.o \
 		$(BUILD)/tests/fuzz/fuzz_main.o $(TESTED_LIB) $(CLI_LIB) $(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) $^ -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) $^ $(MPI_LIBS) -lm -o $@
 
 $(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(TESTED_LIB) $(CLI_LIB) \
 		$(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) -fsanitize=fuzzer $^ -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) -fsanitize=fuzzer $^ $(MPI_LIBS) -lm -o $@
 
 suites: $(SUITES:%=$(BUILD)/tests/%)
 	@:

@@ -1,0 +1,86 @@
+/* Several machines: the processes that evaluate one model together, each its share of the outputs. In:
+ * bytes; out: the same bytes on every rank. machines.c alone knows MPI, and is built with MPI=1 only;
+ * without it there is one machine, and calls of these functions vanish.
+ *
+ * Rank 0 runs the program. Calls move no bit of what they carry. They wait as long as it takes, and a
+ * rank that is lost ends the whole job, so none of them fails. One thread at a time may call. */
+#ifndef BASE_MACHINES_H
+#define BASE_MACHINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { MOST_MACHINES = 64, HOST_NAME = 64 };
+
+/* What went over the network since the start, of this rank */
+struct machines_use {
+    uint64_t calls, sent, received; /* bytes */
+    uint64_t wait_ns;               /* until it was there */
+};
+
+#ifdef TERN_MPI
+
+/* Joins the other ranks, once; whoever does not call it is alone. On another rank than 0 nothing is
+ * printed from then on. */
+enum tern_status machines_start(struct tern_error *e);
+
+int machines_size(void);
+int machines_rank(void);
+const char *machines_host(int rank);
+
+/* `all` is cut at[0] = 0 <= at[1] <= ... at[size], in bytes: part r is rank r's, and every rank gets all
+ * parts. */
+void machines_gather(void *all, const size_t *at);
+
+/* The same, to rank 0 alone */
+void machines_collect(void *all, const size_t *at);
+
+/* x as rank 0 has it */
+void machines_broadcast(void *x, size_t bytes);
+
+void machines_used(struct machines_use *use);
+
+#else
+
+static inline int machines_size(void)
+{
+    return 1;
+}
+
+static inline int machines_rank(void)
+{
+    return 0;
+}
+
+static inline const char *machines_host(int rank)
+{
+    (void)rank;
+    return "";
+}
+
+static inline void machines_gather(void *all, const size_t *at)
+{
+    (void)all, (void)at;
+}
+
+static inline void machines_collect(void *all, const size_t *at)
+{
+    (void)all, (void)at;
+}
+
+static inline void machines_broadcast(void *x, size_t bytes)
+{
+    (void)x, (void)bytes;
+}
+
+static inline void machines_used(struct machines_use *use)
+{
+    *use = (struct machines_use){0};
+}
+
+#endif
+
+#endif
