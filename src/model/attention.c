@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "model/split.h"
 #include "model/state.h"
 
 enum {
@@ -93,7 +94,45 @@ struct attend_job {
     const struct layer *w;
     size_t l, queries; /* layer; query heads of an item, */
     size_t heads;      /* which share this many KV heads: one, or HEADS for a single row */
+#ifdef TERN_MPI
+    size_t first_q, first_kv, n_kv; /* heads of the part that is in work */
+#endif
 };
+
+/* The part of the heads that is in work: all, but for a model on several machines */
+static size_t first_q(const struct attend_job *job)
+{
+#ifdef TERN_MPI
+    return job->first_q;
+#else
+    (void)job;
+    return 0;
+#endif
+}
+
+static size_t first_kv(const struct attend_job *job)
+{
+#ifdef TERN_MPI
+    return job->first_kv;
+#else
+    (void)job;
+    return 0;
+#endif
+}
+
+static size_t n_kv(const struct attend_job *job)
+{
+#ifdef TERN_MPI
+    return job->n_kv;
+#else
+    return job->w->n_kv_heads;
+#endif
+}
+
+static size_t heads_of(const struct attend_job *job)
+{
+    return n_kv(job) / job->heads * job->queries;
+}
 
 /* Positions begin .. end - 1 that a row sees */
 struct range {
@@ -117,7 +156,7 @@ static void take_queries(const struct attend_job *job, const struct strip *t, si
     size_t d = job->w->head_dim;
     for (size_t i = 0; i < t->rows * job->queries; i++) {
         const float *q = f->q + (t->row + i / job->queries) * f->q_stride +
-                         (head * job->queries + i % job->queries) * d;
+                         (first_q(job) + head * job->queries + i % job->queries) * d;
         bool finite = true;
         if (f->cache->type == TERN_CACHE_Q8) {
             finite = f->kernels->quantize(s->q + i * a->stride, s->q_scale + i * a->groups,
@@ -129,8 +168,9 @@ static void take_queries(const struct attend_job *job, const struct strip *t, si
         if (!finite)
             mark_bad(job->f, job->l, BAD_QUERY);
         if (job->w->alibi)
-            s->alibi[i] = (struct alibi){job->w->alibi[head * job->queries + i % job->queries],
-                                         (float)f->rows[t->row + i / job->queries].position};
+            s->alibi[i] =
+                (struct alibi){job->w->alibi[first_q(job) + head * job->queries + i % job->queries],
+                               (float)f->rows[t->row + i / job->queries].position};
     }
 }
 
@@ -190,7 +230,8 @@ static const void *next_key(const struct attend_job *job, const struct strip *t,
 {
     if (block + 1 == t->block + t->n_blocks)
         return NULL;
-    return cache_k(job->f->cache, job->l, job->f->rows[t->row].seq, (block + 1) * BLOCK, head);
+    return cache_k(job->f->cache, job->l, job->f->rows[t->row].seq, (block + 1) * BLOCK,
+                   first_kv(job) + head);
 }
 
 /* m, l, a [queries] of one block and several KV heads, for a single row and an f16 cache: the work of
@@ -203,7 +244,7 @@ static void attend_heads(const struct attend_job *job, const struct strip *t, si
     size_t seq = f->rows[t->row].seq;
     struct attend b[HEADS], all;
     for (size_t h = 0, i = 0; h < job->heads; h++, i += n) {
-        size_t kv_head = head * job->heads + h;
+        size_t kv_head = first_kv(job) + head * job->heads + h;
         b[h] = (struct attend){.q = {.n = n, .k = d, .stride = stride, .x = s->x + i * stride},
                                .v_dim = d,
                                .a_stride = stride,
@@ -248,9 +289,9 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
         attend_heads(job, t, head, block, s, m, l, a);
         return rows;
     }
-    struct kv_block kv = {cache_k(f->cache, job->l, seq, block * BLOCK, head),
-                          cache_v(f->cache, job->l, seq, block * BLOCK, head), type, k->score[type],
-                          k->mix[type]};
+    struct kv_block kv = {cache_k(f->cache, job->l, seq, block * BLOCK, first_kv(job) + head),
+                          cache_v(f->cache, job->l, seq, block * BLOCK, first_kv(job) + head), type,
+                          k->score[type], k->mix[type]};
     size_t seen = end > begin ? round_up(s->see[end - 1].hi, LANES) : 0;
     bool packed = k->mix_packed && end - begin >= PACK_FROM;
     pack_block(&kv, k, job->w, packed, seen, s->wide);
@@ -288,7 +329,7 @@ static void merge(const struct attend_job *job, bool first, size_t head, float *
                   float *A, float m, float l, const float *a)
 {
     if (first && job->w->sinks) {
-        *M = job->w->sinks[head], *L = 1;
+        *M = job->w->sinks[first_q(job) + head], *L = 1;
         memset(A, 0, layer_v_dim(job->w) * sizeof *A);
         first = false;
     }
@@ -303,8 +344,8 @@ static void merge(const struct attend_job *job, bool first, size_t head, float *
 static void finish(const struct attend_job *job, size_t row, size_t head, const float *A, float L)
 {
     struct forward *f = job->f;
-    f->kernels->divide(f->att + row * f->q_stride + head * layer_v_dim(job->w), A, L,
-                       layer_v_dim(job->w));
+    f->kernels->divide(f->att + row * f->q_stride + (first_q(job) + head) * layer_v_dim(job->w), A,
+                       L, layer_v_dim(job->w));
 }
 
 /* ---- items: a strip and a KV head, block after block ---- */
@@ -330,15 +371,16 @@ static void note(const struct attend_job *job, int thread, const struct strip *t
                  size_t block, size_t n_blocks)
 {
     profile_note(job->f->profile, thread,
-                 (struct profile_note){(uint32_t)kv_head, (uint32_t)job->heads, (uint32_t)t->row,
-                                       (uint32_t)t->rows, (uint32_t)block, (uint32_t)n_blocks});
+                 (struct profile_note){(uint32_t)(first_kv(job) + kv_head), (uint32_t)job->heads,
+                                       (uint32_t)t->row, (uint32_t)t->rows, (uint32_t)block,
+                                       (uint32_t)n_blocks});
 }
 
 static void attend_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct attend_job *job = arg;
     const struct forward *f = job->f;
-    size_t heads = job->w->n_kv_heads / job->heads;
+    size_t heads = n_kv(job) / job->heads;
     for (size_t i = begin; i < end; i++) {
         const struct strip *t = &f->attention.strips[i / heads];
         attend_item(job, t, i % heads, &f->scratch[thread].attention);
@@ -363,7 +405,7 @@ static void attend_parts(void *arg, size_t begin, size_t end, int thread)
     const struct strip *t = f->attention.strips;
     size_t at_head = SIZE_MAX;
     for (size_t u = begin; u < end; u++) {
-        while (u >= t->part + t->n_blocks * job->w->n_kv_heads)
+        while (u >= t->part + t->n_blocks * n_kv(job))
             t++, at_head = SIZE_MAX;
         size_t head = (u - t->part) / t->n_blocks, block = t->block + (u - t->part) % t->n_blocks;
         size_t at = partial_of(job, t, head, block);
@@ -395,7 +437,7 @@ static void merge_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct attend_job *job = arg;
     struct forward *f = job->f;
-    size_t heads = job->w->n_heads;
+    size_t heads = heads_of(job);
     for (size_t i = begin; i < end; i++) {
         const struct strip *t = &f->attention.strips[i / heads];
         for (size_t row = 0; row < t->rows; row++)
@@ -418,8 +460,8 @@ static void cut_strips(const struct attend_job *job, size_t max)
         size_t block = row_sees(job, i).begin / BLOCK;
         size_t n = ceil_div(row_sees(job, end - 1).end, BLOCK) - block;
         a->strips[a->n_strips++] = (struct strip){i, end - i, block, n, part, partial};
-        part += n * job->w->n_kv_heads;
-        partial += n * job->w->n_heads * (end - i);
+        part += n * n_kv(job);
+        partial += n * heads_of(job) * (end - i);
     }
 }
 
@@ -435,8 +477,8 @@ static bool must_split(const struct attend_job *job, size_t threads)
 {
     const struct attention *a = &job->f->attention;
     const struct strip *last = &a->strips[a->n_strips - 1];
-    size_t partial = last->partial + last->n_blocks * job->w->n_heads * last->rows;
-    return !is_even(a->n_strips * job->w->n_kv_heads, threads) && last->n_blocks >= SPLIT_FROM &&
+    size_t partial = last->partial + last->n_blocks * heads_of(job) * last->rows;
+    return !is_even(a->n_strips * n_kv(job), threads) && last->n_blocks >= SPLIT_FROM &&
            partial <= a->capacity;
 }
 
@@ -455,37 +497,68 @@ static size_t longest_run(const struct forward *f)
 static size_t choose_rows(const struct attend_job *job, size_t threads)
 {
     size_t run = longest_run(job->f), n = ceil_div(run, strip_rows(job->w, job->f->n_batch));
-    while (n < run && ceil_div(run, n) * job->queries > FEW &&
-           !is_even(n * job->w->n_kv_heads, threads))
+    while (n < run && ceil_div(run, n) * job->queries > FEW && !is_even(n * n_kv(job), threads))
         n++;
     return ceil_div(run, n);
 }
 
 /* KV heads that an item takes together: narrow ones, when one thread has a single row */
-static size_t heads_together(const struct forward *f, const struct layer *w)
+static size_t heads_together(const struct forward *f, const struct attend_job *job)
 {
     bool alone = f->n == 1 && pool_threads(f->pool) == 1 && f->cache->type == TERN_CACHE_F16;
-    size_t n = w->head_dim <= NARROW && w->n_heads / w->n_kv_heads * HEADS <= FEW ? HEADS : 1;
-    while (w->n_kv_heads % n)
+    size_t n = job->w->head_dim <= NARROW && job->queries * HEADS <= FEW ? HEADS : 1;
+    while (n_kv(job) % n)
         n--;
     return alone ? n : 1;
 }
 
+static void attend(struct forward *f, struct attend_job *job)
+{
+    size_t threads = (size_t)pool_threads(f->pool);
+    job->heads = heads_together(f, job), job->queries *= job->heads;
+    cut_strips(job, choose_rows(job, threads));
+    if (must_split(job, threads)) {
+        const struct strip *last = &f->attention.strips[f->attention.n_strips - 1];
+        profile_run(f->profile, OP_ATTEND, f->pool, last->part + last->n_blocks * n_kv(job),
+                    attend_parts, job);
+        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * heads_of(job),
+                    merge_items, job);
+    } else {
+        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * n_kv(job) / job->heads,
+                    attend_items, job);
+    }
+}
+
+#ifdef TERN_MPI
+
+/* This machine's heads: some of the first KV head's, then whole ones, then some of the last's */
+static void attend_own(struct forward *f, const struct layer *w)
+{
+    struct portion own = own_heads(f->model, w);
+    size_t queries = w->n_heads / w->n_kv_heads, n;
+    for (size_t h = own.begin; h < own.end; h += n) {
+        struct attend_job job = {
+            .f = f, .w = w, .l = w->index, .first_q = h, .first_kv = h / queries};
+        size_t whole = h % queries ? 0 : (own.end - h) / queries;
+        job.n_kv = max_size(whole, 1);
+        job.queries = whole ? queries : min_size(own.end, (job.first_kv + 1) * queries) - h;
+        n = job.n_kv * job.queries;
+        attend(f, &job);
+    }
+}
+
+#else
+
+static void attend_own(struct forward *f, const struct layer *w)
+{
+    attend(f, &(struct attend_job){
+                  .f = f, .w = w, .l = w->index, .queries = w->n_heads / w->n_kv_heads});
+}
+
+#endif
+
 void step_attend(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, WATCH_ATTEND);
-    size_t heads = heads_together(f, w), queries = w->n_heads / w->n_kv_heads * heads;
-    struct attend_job job = {f, w, w->index, queries, heads};
-    size_t threads = (size_t)pool_threads(f->pool);
-    cut_strips(&job, choose_rows(&job, threads));
-    if (must_split(&job, threads)) {
-        const struct strip *last = &f->attention.strips[f->attention.n_strips - 1];
-        profile_run(f->profile, OP_ATTEND, f->pool, last->part + last->n_blocks * w->n_kv_heads,
-                    attend_parts, &job);
-        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * w->n_heads, merge_items,
-                    &job);
-    } else {
-        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * w->n_kv_heads / heads,
-                    attend_items, &job);
-    }
+    attend_own(f, w);
 }

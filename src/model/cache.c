@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/sizes.h"
+#include "model/split.h"
 
 enum {
     NO_CLASS = -1,        /* of a layer without attention */
@@ -37,6 +38,29 @@ static int find_class(struct cache *c, size_t window)
     return i;
 }
 
+/* K and V of a block that this machine holds */
+static size_t own_parts_of(const struct model *m, const struct layer *w, struct cache_layer *at)
+{
+    struct portion own = own_kv(m, w);
+#ifdef TERN_MPI
+    at->first_head = own.begin;
+#else
+    (void)at;
+#endif
+    return w->latent.rank ? 1 : 2 * (own.end - own.begin);
+}
+
+/* The place of a KV head among those */
+static size_t head_place(const struct cache_layer *at, size_t kv_head)
+{
+#ifdef TERN_MPI
+    return kv_head - at->first_head;
+#else
+    (void)at;
+    return kv_head;
+#endif
+}
+
 /* Classes, layer offsets and page sizes from the model's layers; sizes only, no memory of pages. */
 static void plan_classes(struct cache *c, const struct model *m)
 {
@@ -54,7 +78,7 @@ static void plan_classes(struct cache *c, const struct model *m)
         struct cache_class *class = &c->classes[at->class];
         at->kv_bytes = attend_bytes(c->type, w->head_dim);
         at->offset = class->page_bytes;
-        class->page_bytes += layer_kv(w) * at->kv_bytes; /* < 2^35 a layer: no overflow */
+        class->page_bytes += own_parts_of(m, w, at) * at->kv_bytes; /* < 2^35 a layer: no overflow */
     }
 }
 
@@ -446,10 +470,12 @@ static unsigned char *page_of(const struct cache *c, size_t layer, size_t seq, s
 
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head)
 {
-    return page_of(c, layer, seq, position) + 2 * kv_head * c->layers[layer].kv_bytes;
+    const struct cache_layer *at = &c->layers[layer];
+    return page_of(c, layer, seq, position) + 2 * head_place(at, kv_head) * at->kv_bytes;
 }
 
 void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head)
 {
-    return page_of(c, layer, seq, position) + (2 * kv_head + 1) * c->layers[layer].kv_bytes;
+    const struct cache_layer *at = &c->layers[layer];
+    return page_of(c, layer, seq, position) + (2 * head_place(at, kv_head) + 1) * at->kv_bytes;
 }

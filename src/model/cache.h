@@ -50,6 +50,9 @@ struct cache_layer {
     int class;
     size_t offset;   /* of the layer inside a page */
     size_t kv_bytes; /* of one head's K, and of its V */
+#ifdef TERN_MPI
+    size_t first_head; /* KV heads that this machine holds, from one on */
+#endif
 };
 
 /* What a cache reserves */

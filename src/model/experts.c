@@ -13,12 +13,14 @@
 #include "model/linear.h"
 #include "model/residual.h"
 #include "model/router.h"
+#include "model/split.h"
 
 struct expert_job {
     struct forward *f;
     const struct layer *w;
     const struct input *in; /* of the experts */
     size_t columns;         /* of an item */
+    struct portion own;         /* of hidden, or of dim */
 };
 
 /* ---- memory ---- */
@@ -58,6 +60,9 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
     act_buffer_take(a, &e->in, places, m->dim);
     act_buffer_take(a, &e->ffn, places, hidden);
     e->y = arena_take(a, places * dim_stride, sizeof *e->y);
+#ifdef TERN_MPI
+    e->planes = arena_take(a, split_of(m) ? 3 * n + MOST_PLANES : 0, sizeof *e->planes);
+#endif
 }
 
 /* ---- the choice ---- */
@@ -200,17 +205,41 @@ static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
     const struct expert_job *job = arg;
     struct forward *f = job->f;
     const struct expert_work *e = &f->experts;
-    size_t hidden = job->w->hidden, items = ceil_div(hidden, job->columns), stop;
+    size_t first = job->own.begin, items = ceil_div(job->own.end - first, job->columns), stop;
     bool one = f->n == 1 && !job->w->experts.weigh_input; /* which all of them read */
     struct activations row = {0};
     if (one)
         row = input_view(f, job->in, thread);
     for (size_t i = begin; i < end; i = stop) {
         stop = min_size(end, (i / items + 1) * items);
-        size_t expert = e->active[i / items], c = i % items * job->columns;
+        size_t expert = e->active[i / items], c = first + i % items * job->columns;
         gate_up_columns(job, expert, one ? row : rows_of(e, &e->in, expert, f->model->dim), c,
-                        min_size(hidden, c + (stop - i) * job->columns), thread);
+                        min_size(job->own.end, c + (stop - i) * job->columns), thread);
     }
+}
+
+/* What all machines made of the rows of experts, and of the shared one */
+static void gather_ffn(struct forward *f, const struct layer *w)
+{
+#ifdef TERN_MPI
+    struct expert_work *e = &f->experts;
+    const struct experts *x = &w->experts;
+    bool quantized = type_is_quantized(w->down.type);
+    size_t n = 0;
+    if (!split_of(f->model))
+        return;
+    for (size_t i = 0; i < e->n_active; i++) {
+        size_t expert = e->active[i];
+        struct act_buffer rows = rows_at(&e->ffn, e->first[expert], w->hidden);
+        n += split_planes(e->planes + n, &rows, e->count[expert], quantized, cut_rows(w->hidden));
+    }
+    if (x->shared_hidden)
+        n += split_planes(e->planes + n, &f->ffn, f->n, type_is_quantized(x->shared_down.type),
+                          cut_rows(x->shared_hidden));
+    split_gather(f, e->planes, n);
+#else
+    (void)f, (void)w;
+#endif
 }
 
 /* ---- down ---- */
@@ -249,9 +278,10 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
     struct forward *f = job->f;
-    size_t dim = min_size(f->model->dim, end * job->columns), n;
+    size_t first = job->own.begin, n;
+    size_t dim = min_size(job->own.end, first + end * job->columns);
     size_t room = f->n == 1 ? f->gate_floats / TILE_ROWS * TILE_ROWS : job->columns;
-    for (size_t c = begin * job->columns; c < dim; c += n) {
+    for (size_t c = first + begin * job->columns; c < dim; c += n) {
         n = min_size(room, dim - c);
         for (size_t i = 0; i < f->n; i++) {
             float *y = f->y + i * f->dim_stride;
@@ -280,13 +310,14 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
     struct forward *f = job->f;
     const struct layer *w = job->w;
     struct expert_work *e = &f->experts;
+    size_t c = job->own.begin, n = job->own.end - c;
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *y = f->y + i * f->dim_stride;
         for (size_t j = 0; j < w->experts.n_used && f->watch; j++) {
-            const struct choice *c = &e->chosen[i * e->max_used + j];
-            f->kernels->add_scaled(y, e->y + c->place * f->dim_stride,
-                                   w->experts.weigh_input ? 1 : c->weight, f->model->dim);
+            const struct choice *one = &e->chosen[i * e->max_used + j];
+            f->kernels->add_scaled(y, e->y + one->place * f->dim_stride,
+                                   w->experts.weigh_input ? 1 : one->weight, f->model->dim);
         }
         if (has_norm(&w->experts.post_norm)) {
             float *z = f->z + i * f->dim_stride;
@@ -294,30 +325,43 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
             norm_row(f, z, z, &w->experts.shared_post_norm, f->model->dim);
         }
         if (w->experts.shared_hidden)
-            f->kernels->add_scaled(y, f->z + i * f->dim_stride,
-                                   experts_shared_weight(f, &w->experts, i), f->model->dim);
+            f->kernels->add_scaled(y + c, f->z + i * f->dim_stride + c,
+                                   experts_shared_weight(f, &w->experts, i), n);
         if (!has_norm(&w->ffn_post_norm))
-            residual_add(f, i, y, 0, f->model->dim);
+            residual_add(f, i, y, c, c + n);
     }
 }
 
 /* y and ffn from the choice */
 static void run_experts(struct forward *f, const struct layer *w, const struct input *in)
 {
-    struct expert_job job = {.f = f, .w = w, .in = in};
-    size_t dim = f->model->dim, items = 4 * (size_t)pool_threads(f->pool);
+    struct expert_job job = {.f = f, .w = w, .in = in, .own = own_rows(f->model, w->hidden)};
+    size_t items = 4 * (size_t)pool_threads(f->pool);
+    bool normed = has_norm(&w->experts.post_norm) || has_norm(&w->ffn_post_norm);
     place_rows(f, &w->experts);
     if (f->n > 1 || w->experts.weigh_input)
         profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
     job.columns = f->n == 1 ? GROUP : COLUMNS;
     profile_run(f->profile, OP_GATE_UP, f->pool,
-                f->experts.n_active * ceil_div(w->hidden, job.columns), gate_up_items, &job);
+                f->experts.n_active * ceil_div(job.own.end - job.own.begin, job.columns), gate_up_items,
+                &job);
+    gather_ffn(f, w);
+    if (w->experts.shared_hidden)
+        ffn_shared_down(f, w);
+    job.own = own_rows(f->model, f->model->dim);
+    size_t dim = job.own.end - job.own.begin;
     job.columns = f->n == 1 ? TILE_ROWS : COLUMNS;
     while (job.columns > 2 * TILE_ROWS && ceil_div(dim, job.columns) < items)
         job.columns /= 2;
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dim, job.columns), down_items, &job);
     state_watch(f, w->index, WATCH_EXPERT);
+    if (normed) { /* of whole rows, which all machines then make */
+        split_stream(f, w->parallel, true, w->experts.shared_hidden);
+        job.own = (struct portion){0, f->model->dim};
+    }
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
+    if (!normed)
+        split_stream(f, true, false, false);
 }
 
 void step_experts(struct forward *f, const struct layer *w)
@@ -334,10 +378,10 @@ void step_experts(struct forward *f, const struct layer *w)
                        .quantize = !own && ffn_reads_integers(w)};
     state_watch(f, w->index, WATCH_FFN);
     if (own)
-        ffn_shared_expert(f, w, NULL);
+        ffn_shared_gate_up(f, w, NULL);
     input_prepare(f, &in);
     if (!own && x->shared_hidden)
-        ffn_shared_expert(f, w, &in);
+        ffn_shared_gate_up(f, w, &in);
     route(f, w, &in);
     state_watch(f, w->index, WATCH_EXPERTS);
     in.floats = ffn_reads_floats(w) || x->weigh_input;

@@ -30,6 +30,9 @@ struct expert_work {
     size_t n_active;
     struct act_buffer in, ffn; /* [places] inputs of gate and up, of down */
     float *y;                  /* [places, dim_stride] what experts give, while somebody watches */
+#ifdef TERN_MPI
+    struct plane *planes; /* [3 n + MOST_PLANES] of ffn, of all experts and the shared one */
+#endif
 };
 
 /* Cuts the memory from the arena, or measures it; nothing for a model without experts. */

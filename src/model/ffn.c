@@ -8,6 +8,7 @@
 #include "model/linear.h"
 #include "model/moments.h"
 #include "model/residual.h"
+#include "model/split.h"
 #include "model/xielu.h"
 
 struct ffn_job {
@@ -155,8 +156,10 @@ static void gate_up(struct forward *f, const struct layer *w, const struct input
         profile_run(f->profile, OP_GATE_UP, f->pool, tile_items(w->hidden, f->n), gate_items, &job);
         profile_run(f->profile, OP_NORM, f->pool, f->n, cut_items, &job);
     }
-    profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
-                &(struct ffn_job){.f = f, .w = w, .in = in ? in : &own});
+    struct portion columns = own_rows(f->model, w->hidden);
+    struct portion groups = {columns.begin / GROUP, ceil_div(columns.end, GROUP)};
+    run_own(f, OP_GATE_UP, groups, gate_up_items,
+            &(struct ffn_job){.f = f, .w = w, .in = in ? in : &own});
 }
 
 void step_gate_up(struct forward *f, const struct layer *w)
@@ -191,10 +194,13 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
 void step_project_down(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, WATCH_DOWN);
-    struct activations act =
-        act_buffer_view(&f->ffn, f->n, w->hidden, type_is_quantized(w->down.type));
-    profile_run(f->profile, OP_DOWN, f->pool, tile_items(w->down.rows, f->n), down_items,
-                &(struct ffn_job){.f = f, .w = w, .act = &act});
+    bool quantized = type_is_quantized(w->down.type), normed = has_norm(&w->ffn_post_norm);
+    struct activations act = act_buffer_view(&f->ffn, f->n, w->hidden, quantized);
+    if (!has_norm(&w->down_norm) && !w->round_inputs) /* else step_inner_norm has it */
+        split_rows(f, &f->ffn, quantized, cut_rows(w->hidden));
+    run_own(f, OP_DOWN, own_tiles(own_rows(f->model, w->down.rows), f->n), down_items,
+            &(struct ffn_job){.f = f, .w = w, .act = &act});
+    split_stream(f, !normed || w->parallel, normed, false);
     state_watch(f, w->index, WATCH_FFN_POST);
 }
 
@@ -209,14 +215,26 @@ static void shared_down_items(void *arg, size_t begin, size_t end, int thread)
            tile_end(end, job->w->down.rows, n), job->act);
 }
 
-void ffn_shared_expert(struct forward *f, const struct layer *w, const struct input *in)
+/* The layer as if the shared expert were its feed-forward step */
+static struct layer shared_layer(const struct layer *w)
 {
     struct layer dense = *w;
     dense.gate = w->experts.shared_gate, dense.up = w->experts.shared_up;
     dense.down = w->experts.shared_down, dense.hidden = w->experts.shared_hidden;
+    return dense;
+}
+
+void ffn_shared_gate_up(struct forward *f, const struct layer *w, const struct input *in)
+{
+    struct layer dense = shared_layer(w);
     gate_up(f, &dense, in);
+}
+
+void ffn_shared_down(struct forward *f, const struct layer *w)
+{
+    struct layer dense = shared_layer(w);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, dense.hidden, type_is_quantized(dense.down.type));
-    profile_run(f->profile, OP_DOWN, f->pool, tile_items(dense.down.rows, f->n), shared_down_items,
-                &(struct ffn_job){.f = f, .w = &dense, .act = &act});
+    run_own(f, OP_DOWN, own_tiles(own_rows(f->model, dense.down.rows), f->n), shared_down_items,
+            &(struct ffn_job){.f = f, .w = &dense, .act = &act});
 }

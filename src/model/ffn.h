@@ -12,9 +12,10 @@ void step_gate_up(struct forward *f, const struct layer *w);
 /* y = ffn Wdown (+ bias);  x += y, unless y has a norm first */
 void step_project_down(struct forward *f, const struct layer *w);
 
-/* f->z = the shared expert of norm(x), which every row takes. in: norm(x) as input_prepare left it;
- * NULL: not yet */
-void ffn_shared_expert(struct forward *f, const struct layer *w, const struct input *in);
+/* f->z = the shared expert of norm(x), which every row takes: f->ffn first, which step_experts then
+ * gathers with its own. in: norm(x) as input_prepare left it; NULL: not yet */
+void ffn_shared_gate_up(struct forward *f, const struct layer *w, const struct input *in);
+void ffn_shared_down(struct forward *f, const struct layer *w);
 
 /* Whether gate or up, of the shared expert too, reads quantized rows; and whether one reads floats */
 bool ffn_reads_integers(const struct layer *w);

@@ -15,6 +15,7 @@
 #include "model/projections.h"
 #include "model/recurrence.h"
 #include "model/residual.h"
+#include "model/split.h"
 
 static void layer(struct forward *f, const struct layer *w)
 {
@@ -100,12 +101,12 @@ static bool all_rows(struct forward *f)
         state_watch(f, f->model->n_layers, WATCH_EMBED);
     step_embed_layers(f);
     step_spread(f);
-    for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {
+    for (size_t l = 0; l < f->model->n_layers && !forward_stops(f); l++) {
         profile_layer(f->profile, l);
         layer(f, &f->model->layers[l]);
     }
     profile_layer(f->profile, f->model->n_layers);
-    bool done = !forward_is_cancelled(f);
+    bool done = !forward_stops(f);
     if (done) {
         step_merge(f);
         step_logits(f);
@@ -121,7 +122,7 @@ enum tern_status forward_run(struct forward *f)
     extend_sequences(f);
     /* Who watches sees all rows of a step at once, a profile times the steps, and other attention
      * replaces one: not plain's. */
-    bool plain = f->kernels->plain && !f->watch && !f->profile && !f->attend;
+    bool plain = f->kernels->plain && !f->watch && !f->profile && !f->attend && !split_of(f->model);
     bool ran = plain ? plain_rows(f) : all_rows(f);
     bool done = ran && !(f->if_finite && atomic_load(&f->bad));
     if (done) {

@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "model/linear.h"
 #include "model/residual.h"
+#include "model/split.h"
 
 struct head_job {
     struct forward *f;
@@ -56,8 +57,8 @@ void head_run(struct forward *f, const struct norm *norm)
     if (!f->n_logits)
         return;
     input_prepare(f, &in);
-    profile_run(f->profile, OP_LOGITS, f->pool, tile_items(f->model->vocab, in.n), logits_items,
-                &(struct head_job){.f = f, .in = &in});
+    run_own(f, OP_LOGITS, own_tiles(own_rows(f->model, f->model->vocab), in.n), logits_items,
+            &(struct head_job){.f = f, .in = &in});
 }
 
 void step_logits(struct forward *f)
@@ -65,6 +66,7 @@ void step_logits(struct forward *f)
     state_watch(f, f->model->n_layers, WATCH_ATTENTION);
     gather_logit_rows(f);
     head_run(f, &f->model->final_norm);
+    split_finish(f);
     state_watch(f, f->model->n_layers, WATCH_LOGITS);
 }
 

@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "model/kv_store.h"
 #include "model/linear.h"
+#include "model/split.h"
 
 void latent_take(struct latent_scratch *s, struct arena *a, const struct model *m)
 {
@@ -32,6 +33,7 @@ struct latent_job { /* what the pool's items of one step share */
     float *y;
     const float *x;       /* [n, heads, step]: of each head the first k, */
     size_t step, to_step; /* to y [n, heads, to_step] */
+    struct portion own;       /* heads */
 };
 
 static void turn(const struct forward *f, const struct layer *w, float *x, size_t i)
@@ -88,7 +90,8 @@ static void head_items(void *arg, size_t begin, size_t end, int thread)
     struct latent_scratch *s = &f->scratch[thread].latent;
     size_t rotary = w->head_dim - w->latent.rank, rows = job->m->rows;
     for (size_t u = begin; u < end; u++) {
-        size_t head = u % w->n_heads, row = u / w->n_heads * LATENT_ROWS;
+        size_t heads = job->own.end - job->own.begin;
+        size_t head = job->own.begin + u % heads, row = u / heads * LATENT_ROWS;
         size_t n = min_size(LATENT_ROWS, f->n - row);
         head_rows(job, head, row, n, s);
         for (size_t i = 0; i < n; i++) {
@@ -107,8 +110,9 @@ static void head_items(void *arg, size_t begin, size_t end, int thread)
 
 static void heads(struct forward *f, enum operation op, struct latent_job *job)
 {
-    profile_run(f->profile, op, f->pool, job->w->n_heads * ceil_div(f->n, LATENT_ROWS), head_items,
-                job);
+    job->own = own_heads(f->model, job->w);
+    size_t heads = job->own.end - job->own.begin;
+    profile_run(f->profile, op, f->pool, heads * ceil_div(f->n, LATENT_ROWS), head_items, job);
 }
 
 /* ---- the steps ---- */
@@ -123,10 +127,13 @@ void step_project_latent(struct forward *f, const struct layer *w)
                        .norm = &w->attn_norm, .layer = w->index,
                        .quantize = q_int || k_int, .floats = !q_int || !k_int};
     input_prepare(f, &in);
-    const struct projected parts[] = {
-        {&w->k, f->k, f->kv_stride},
-        {first, t->q_rank ? f->v : f->att, t->q_rank ? f->kv_stride : f->q_stride},
-        {NULL, NULL, 0}};
+    struct portion own = own_heads(f->model, w);
+    struct portion rows = {own.begin * layer_q_dim(w), own.end * layer_q_dim(w)};
+    struct matrix own_q = w->q; /* those rows of it */
+    struct projected q = project_own(&(struct projected){&w->q, f->att, f->q_stride}, rows, &own_q);
+    const struct projected parts[] = {{&w->k, f->k, f->kv_stride},
+                                      t->q_rank ? (struct projected){first, f->v, f->kv_stride} : q,
+                                      {NULL, NULL, 0}};
     project_rows(f, OP_QKV, &in, parts);
     struct latent_job job = {.f = f, .w = w};
     profile_run(f->profile, OP_QKV, f->pool, f->n, finish_items, &job);
@@ -135,8 +142,7 @@ void step_project_latent(struct forward *f, const struct layer *w)
         struct input c = {.src = f->v, .stride = f->kv_stride, .n = f->n, .k = t->q_rank,
                           .layer = w->index, .quantize = type_is_quantized(w->q.type)};
         input_prepare(f, &c);
-        const struct projected q[] = {{&w->q, f->att, f->q_stride}, {NULL, NULL, 0}};
-        project_rows(f, OP_QKV, &c, q);
+        project_rows(f, OP_QKV, &c, (const struct projected[]){q, {NULL, NULL, 0}});
     }
     job = (struct latent_job){.f = f, .w = w, .m = &t->k_up, .x = f->att, .y = f->q,
                               .step = layer_q_dim(w), .to_step = w->head_dim};

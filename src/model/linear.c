@@ -76,8 +76,55 @@ static bool input_is_plain(const struct input *in)
     return !has_norm(in->norm) && !in->quantize && !in->round;
 }
 
+#ifdef TERN_MPI
+
+struct gather_job {
+    struct forward *f;
+    const struct input *in;
+    struct portion own;
+};
+
+/* Items are octets, whose rows share cache lines. */
+static void own_octets(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct gather_job *job = arg;
+    for (size_t i = begin * OCTET; i < min_size(end * OCTET, job->in->n); i++)
+        input_row(job->f, job->in, i, &job->f->in, job->own.begin, job->own.end - job->own.begin, thread);
+}
+
+void input_gather(struct forward *f, struct input *in, struct cutting cut)
+{
+    struct gather_job job = {f, in, own_columns(f->model, cut)};
+    if (!split_of(f->model))
+        return;
+    if (!in->quantize) {
+        split_floats(f, f->att, in->stride, cut);
+        return;
+    }
+    in->number = ++f->n_inputs;
+    if (job.own.begin < job.own.end)
+        profile_run(f->profile, OP_NORM, f->pool, ceil_div(in->n, OCTET), own_octets, &job);
+    split_rows(f, &f->in, true, cut);
+    in->there = true;
+}
+
+#endif
+
+/* What input_gather prepared needs no more. */
+static bool is_there(const struct input *in)
+{
+#ifdef TERN_MPI
+    return in->there;
+#else
+    (void)in;
+    return false;
+#endif
+}
+
 void input_prepare(struct forward *f, struct input *in)
 {
+    if (is_there(in))
+        return;
     in->number = ++f->n_inputs;
     if (in->n == 1 || input_is_plain(in))
         return;
@@ -90,6 +137,8 @@ void input_prepare(struct forward *f, struct input *in)
 struct activations input_view(struct forward *f, const struct input *in, int thread)
 {
     const struct act_buffer *rows = &f->in;
+    if (is_there(in))
+        return act_buffer_view(rows, in->n, in->k, in->quantize);
     if (input_is_plain(in))
         return (struct activations){.n = in->n, .k = in->k, .stride = in->stride, .x = in->src};
     if (in->n == 1) {
@@ -192,6 +241,17 @@ static void project_items(void *arg, size_t begin, size_t end, int thread)
         begin = max_size(begin, stop);
     }
 }
+
+#ifdef TERN_MPI
+
+struct projected project_own(const struct projected *part, struct portion rows, struct matrix *matrix)
+{
+    size_t first = rows.begin / TILE_ROWS * TILE_ROWS;
+    *matrix = matrix_rows(part->m, 0, first, min_size(round_up(rows.end, TILE_ROWS), part->m->rows) - first);
+    return (struct projected){matrix, part->to + first, part->stride};
+}
+
+#endif
 
 void project_rows(struct forward *f, enum operation op, const struct input *in,
                   const struct projected *parts)

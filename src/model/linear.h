@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/sizes.h"
+#include "model/split.h"
 #include "model/state.h"
 
 enum {
@@ -23,7 +24,20 @@ struct input {
     bool round;              /* by round_row, after the norm */
     size_t layer;            /* n_layers: the head */
     uint64_t number;         /* of all inputs that were prepared, set by input_prepare */
+#ifdef TERN_MPI
+    bool there; /* input_gather has prepared it */
+#endif
 };
+
+/* Brings the parts of src from all machines, cut so, and as the matrices read them; before input_prepare. */
+#ifdef TERN_MPI
+void input_gather(struct forward *f, struct input *in, struct cutting cut);
+#else
+static inline void input_gather(struct forward *f, struct input *in, struct cutting cut)
+{
+    (void)f, (void)in, (void)cut;
+}
+#endif
 
 /* Prepares the rows of a batch. A single row waits for input_view. */
 void input_prepare(struct forward *f, struct input *in);
@@ -40,6 +54,20 @@ struct projected {
     float *to; /* [n, stride] */
     size_t stride;
 };
+
+/* Some rows of a part's matrix, which become `matrix`: from a tile to a tile, for those about them are as
+ * right. All of them: the part itself */
+#ifdef TERN_MPI
+struct projected project_own(const struct projected *part, struct portion rows,
+                             struct matrix *matrix);
+#else
+static inline struct projected project_own(const struct projected *part, struct portion rows,
+                                           struct matrix *matrix)
+{
+    (void)rows, (void)matrix;
+    return *part;
+}
+#endif
 
 /* Prepared rows through some matrices; a part without a matrix ends the list. */
 void project_rows(struct forward *f, enum operation op, const struct input *in,

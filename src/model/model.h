@@ -199,6 +199,9 @@ struct layer {
 
 struct model {
     struct weights *weights; /* owned; every pointer above borrows from it */
+#ifdef TERN_MPI
+    const struct split *split; /* NULL: one machine has all of it (split.h) */
+#endif
     size_t n_layers, dim, vocab, max_seq;
     size_t n_mtp; /* layers after those that guess further tokens (mtp.h): 0 or 1, */
     bool has_mtp; /* as the file has; whoever opened the model may do without */

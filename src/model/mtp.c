@@ -12,6 +12,7 @@
 #include "model/linear.h"
 #include "model/projections.h"
 #include "model/residual.h"
+#include "model/split.h"
 
 static const struct layer *layer_of(const struct forward *f)
 {
@@ -114,7 +115,7 @@ static void join(struct forward *f)
 static void make_keys(struct forward *f)
 {
     const struct layer *w = layer_of(f);
-    if (f->kernels->plain) {
+    if (f->kernels->plain && !split_of(f->model)) {
         for (size_t i = 0; i < f->n; i++)
             plain_guess(f, &f->rows[i], join_of(f, i) + f->model->dim, f->y, NULL);
         return;
@@ -129,7 +130,7 @@ static void make_rows(struct forward *f)
     const struct model *m = f->model;
     size_t last = f->n - 1;
     f->n_logits = 1;
-    if (f->kernels->plain) {
+    if (f->kernels->plain && !split_of(f->model)) {
         f->n = last;
         make_keys(f);
         plain_guess(f, &f->rows[last], join_of(f, last) + m->dim, f->y, f->logits);
@@ -139,6 +140,7 @@ static void make_rows(struct forward *f)
     forward_layer(f, layer_of(f));
     memcpy(f->y, f->x + last * f->dim_stride, m->dim * sizeof *f->x);
     head_run(f, &m->mtp_norm);
+    split_finish(f);
     norm_row(f, f->y, f->y, &m->mtp_norm, m->dim);
 }
 
@@ -303,12 +305,14 @@ size_t mtp_guess(struct forward *f, size_t seq, tern_token token, size_t max, fl
     uint64_t begin = profile_begin(f->profile);
     f->n_logits = 0;
     cache_extend(f->cache, seq, max);
-    for (*made = 0; n < max && !forward_is_cancelled(f); n++) {
+    for (*made = 0; n < max && !forward_stops(f); n++) {
         if (!mtp_row(f, seq, n ? guess[n - 1] : token, n))
             break;
         ++*made;
         guess[n] = best(f, &sure);
-        if ((all *= sure) < least)
+        bool ends = (all *= sure) < least;
+        split_guess(f, &guess[n], &ends);
+        if (ends)
             break;
     }
     cache_commit(f->cache, seq, 0);

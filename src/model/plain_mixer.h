@@ -24,6 +24,12 @@ void recurrent_numbers(const struct mixer *x, size_t head, float *decay, float *
 void recurrent_finish(const struct kernels *k, const struct mixer *x, float *o, const float *v,
                       float *z);
 
+/* Its two halves, of heads h0 .. h1 - 1: what has no norm to wait for; the norm and what follows it */
+void recurrent_values(const struct kernels *k, const struct mixer *x, float *o, const float *v, float *z,
+                      size_t h0, size_t h1);
+void recurrent_norm(const struct kernels *k, const struct mixer *x, float *o, float *z, size_t h0,
+                    size_t h1);
+
 /* q or k of a head [k_dim], out of the convolution, as the state reads it */
 void recurrent_key(const struct kernels *k, const struct mixer *x, float *key, bool is_query);
 

@@ -8,12 +8,22 @@
 #include "model/kv_store.h"
 #include "model/linear.h"
 #include "model/residual.h"
+#include "model/split.h"
+
+/* Items of one of q, k and v: heads that end on tiles, as many as that takes */
+struct head_items {
+    const struct matrix *m;
+    struct portion heads;
+    size_t first, n; /* unit, and how many */
+};
 
 struct projection { /* what the pool's items of one step share */
     struct forward *f;
     const struct layer *w;
     const struct matrix *m; /* of q, k and v, or the outputs, the one in work */
     const struct input *in;
+    struct portion q, kv; /* heads that are made here */
+    struct head_items items[3];
 };
 
 /* ---- q, k, v ---- */
@@ -103,37 +113,36 @@ static void full_norm_items(void *arg, size_t begin, size_t end, int thread)
     for (size_t i = begin; i < end; i++) {
         float *q = f->q + i * f->q_stride, *k = f->k + i * f->kv_stride;
         f->kernels->rmsnorm(q, q, w->q_norm.weight, w->n_heads * w->head_dim, f->model->norm_eps);
-        finish_heads(f, w, &w->q, q, i, 0, w->n_heads, s);
+        finish_heads(f, w, &w->q, q + job->q.begin * w->head_dim, i, job->q.begin, job->q.end, s);
         if (w->kv_from)
             continue;
         f->kernels->rmsnorm(k, k, w->k_norm.weight, w->n_kv_heads * w->head_dim,
                             f->model->norm_eps);
-        finish_heads(f, w, &w->k, k, i, 0, w->n_kv_heads, s);
+        finish_heads(f, w, &w->k, k + job->kv.begin * w->head_dim, i, job->kv.begin, job->kv.end, s);
     }
 }
 
-/* Items of k, and of v: none in a layer that reads another's */
-static size_t n_own_kv(const struct layer *w)
+static struct head_items items_of(const struct layer *w, const struct matrix *m, struct portion heads)
 {
-    return !w->kv_from ? ceil_div(w->n_kv_heads, heads_on_tiles(w->head_dim)) : 0;
+    size_t whole = heads_on_tiles(w->head_dim), first = heads.begin / whole;
+    return (struct head_items){m, heads, first, ceil_div(heads.end, whole) - first};
 }
 
 static void qkv_items(void *arg, size_t begin, size_t end, int thread)
 {
     struct projection job = *(const struct projection *)arg;
-    const struct layer *w = job.w;
     struct activations act = input_view(job.f, job.in, thread);
-    size_t whole = heads_on_tiles(w->head_dim),
-           step = ceil_div(COLUMNS, whole * w->head_dim) * whole;
-    size_t n_q = ceil_div(w->n_heads, whole), n_kv = n_own_kv(w);
-    for (size_t i = begin, stop; i < end; i = stop) { /* the heads of one matrix at once */
-        bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;
-        size_t first = is_q ? 0 : is_k ? n_q : n_q + n_kv;
-        size_t heads = is_q ? w->n_heads : w->n_kv_heads;
-        job.m = is_q ? &w->q : is_k ? &w->k : &w->v;
-        stop = min_size(end, first + (is_q ? n_q : n_kv));
-        in_pieces(&act, (i - first) * whole, min_size((stop - first) * whole, heads), step,
-                  project_heads, &job, thread);
+    size_t whole = heads_on_tiles(job.w->head_dim),
+           step = ceil_div(COLUMNS, whole * job.w->head_dim) * whole;
+    const struct head_items *of = job.items;
+    for (size_t i = begin, first = 0, stop; i < end; i = stop) { /* the heads of one matrix at once */
+        while (i >= first + of->n)
+            first += of++->n;
+        job.m = of->m;
+        stop = min_size(end, first + of->n);
+        in_pieces(&act, (of->first + i - first) * whole,
+                  min_size((of->first + stop - first) * whole, of->heads.end), step, project_heads,
+                  &job, thread);
     }
 }
 
@@ -152,14 +161,19 @@ void step_project_qkv(struct forward *f, const struct layer *w)
                        .layer = w->index,
                        .quantize = type_is_quantized(w->q.type) || quantized,
                        .floats = !type_is_quantized(w->q.type) || floats};
-    size_t whole = heads_on_tiles(w->head_dim);
+    struct projection job = {
+        .f = f, .w = w, .in = &in, .q = own_heads(f->model, w), .kv = own_kv(f->model, w)};
+    bool all = w->qk_norm == QK_FULL; /* q and k */
+    job.items[0] = items_of(w, &w->q, all ? (struct portion){0, w->n_heads} : job.q);
+    if (own) { /* not in a layer that reads another's */
+        job.items[1] = items_of(w, &w->k, all ? (struct portion){0, w->n_kv_heads} : job.kv);
+        job.items[2] = items_of(w, &w->v, job.kv);
+    }
     input_prepare(f, &in);
-    profile_run(f->profile, OP_QKV, f->pool,
-                ceil_div(w->n_heads, whole) + 2 * n_own_kv(w), qkv_items,
-                &(struct projection){.f = f, .w = w, .in = &in});
-    if (w->qk_norm == QK_FULL)
-        profile_run(f->profile, OP_QKV, f->pool, f->n, full_norm_items,
-                    &(struct projection){.f = f, .w = w});
+    profile_run(f->profile, OP_QKV, f->pool, job.items[0].n + job.items[1].n + job.items[2].n, qkv_items,
+                &job);
+    if (all)
+        profile_run(f->profile, OP_QKV, f->pool, f->n, full_norm_items, &job);
 }
 
 /* ---- output ---- */
@@ -196,9 +210,16 @@ static void out(struct forward *f, const struct layer *w, const struct matrix *m
                        .k = m->k,
                        .layer = w->index,
                        .quantize = type_is_quantized(m->type)};
+    if (m != &w->o)
+        input_gather(f, &in, cut_states(&w->mix));
+    else if (!has_norm(&w->out_norm) && !w->round_inputs) /* else step_inner_norm has it */
+        input_gather(f, &in, cut_heads(w, m->k / w->n_heads));
     input_prepare(f, &in);
-    profile_run(f->profile, OP_OUT, f->pool, tile_items(m->rows, f->n), out_items,
-                &(struct projection){.f = f, .w = w, .m = m, .in = &in});
+    run_own(f, OP_OUT, own_tiles(own_rows(f->model, m->rows), f->n), out_items,
+            &(struct projection){.f = f, .w = w, .m = m, .in = &in});
+    bool waits = w->parallel || (m == &w->o && w->mixer & MIX_RECURRENT);
+    if (!waits)
+        split_stream(f, !has_norm(&w->attn_post_norm), has_norm(&w->attn_post_norm), false);
 }
 
 void step_project_out(struct forward *f, const struct layer *w)

@@ -10,9 +10,10 @@
 #include "model/linear.h"
 #include "model/plain_mixer.h"
 #include "model/residual.h"
+#include "model/split.h"
 
 enum {
-    MOST_PARTS = 4, /* matrices that read the same rows */
+    MOST_PARTS = 6, /* of matrices that read the same rows */
     CHANNELS = 64   /* of a short convolution, together */
 };
 
@@ -20,7 +21,11 @@ struct mixer_job {
     struct forward *f;
     const struct layer *w;
     const struct input *in;
+    struct portion own; /* heads or channels */
+    unsigned finish;
 };
+
+enum { FINISH_VALUES = 1, FINISH_NORM = 2 };
 
 /* Rows i .. result - 1 of the batch are of one sequence. */
 static size_t run_end(const struct forward *f, size_t i)
@@ -50,6 +55,26 @@ static void prepare_rows(struct forward *f, const struct layer *w, struct input 
     input_prepare(f, in);
 }
 
+static struct portion times(struct portion heads, size_t width, size_t from)
+{
+    return (struct portion){from + heads.begin * width, from + heads.end * width};
+}
+
+#ifdef TERN_MPI
+
+/* A norm of the states over several heads waits for all of them. The gate comes then after it, or before. */
+static bool norm_is_whole(const struct mixer *x)
+{
+    return x->norm && x->norm_groups < x->v_heads;
+}
+
+static bool state_gate_is_whole(const struct mixer *x)
+{
+    return norm_is_whole(x) && x->norm_order == STATE_NORM_FIRST;
+}
+
+#endif
+
 /* The rows that a layer's mixers read */
 static struct input mixer_input(const struct forward *f, const struct layer *w)
 {
@@ -57,14 +82,80 @@ static struct input mixer_input(const struct forward *f, const struct layer *w)
         .src = f->x, .stride = f->dim_stride, .k = f->model->dim, .norm = &w->attn_norm};
 }
 
+/* Matrices that read the same rows, one of them no matrix: the end */
+struct own_parts {
+    struct projected parts[MOST_PARTS + 1];
+    size_t n;
+#ifdef TERN_MPI
+    struct matrix rows[MOST_PARTS]; /* what this machine has of them */
+#endif
+};
+
+#ifdef TERN_MPI
+
+static void add_rows(struct own_parts *p, struct projected part, struct portion rows)
+{
+    p->parts[p->n] = project_own(&part, rows, &p->rows[p->n]);
+    p->n++;
+}
+
+/* Rows of a matrix of several parts, of which *end are taken: no two threads write a tile. */
+static void add_next(struct own_parts *p, struct projected part, struct portion rows, size_t *end)
+{
+    if (rows.begin == rows.end)
+        return;
+    rows.begin = max_size(rows.begin, *end);
+    *end = round_up(rows.end, TILE_ROWS);
+    if (rows.begin < rows.end)
+        add_rows(p, part, rows);
+}
+
+/* What the convolution reads: [q | k | v] of some heads; [B | C | x] of some channels */
+static void add_inputs(struct forward *f, struct own_parts *p, const struct mixer *x,
+                       struct projected in)
+{
+    size_t width = x->k_heads * x->k_dim, end = 0;
+    for (size_t i = 0; i < 2 && x->v_heads; i++)
+        add_next(p, in, times(own_keys(f->model, x), x->k_dim, i * width), &end);
+    if (x->v_heads)
+        add_next(p, in, times(own_states(f->model, x), x->v_dim, 2 * width), &end);
+    for (size_t i = 0; i < 3 && !x->v_heads; i++)
+        add_next(p, in, times(own_columns(f->model, cut_states(x)), 1, i * x->channels), &end);
+}
+
+#endif
+
+/* This machine's rows of a matrix; all of a narrow one, and of a gate that waits for a norm of all */
+static void add_part(struct forward *f, struct own_parts *p, const struct mixer *x,
+                     struct projected part)
+{
+#ifdef TERN_MPI
+    struct portion heads = x->v_heads ? own_states(f->model, x) : (struct portion){0, 0};
+    if (!split_of(f->model))
+        p->parts[p->n++] = part;
+    else if (part.m == &x->in)
+        add_inputs(f, p, x, part);
+    else if (part.m == &x->gate && !state_gate_is_whole(x))
+        add_rows(p, part, times(heads, x->v_dim, 0));
+    else if (part.m == &x->decay || part.m == &x->beta)
+        add_rows(p, part, times(heads, part.m->rows / x->v_heads, 0));
+    else
+        p->parts[p->n++] = part;
+#else
+    (void)f, (void)x;
+    p->parts[p->n++] = part;
+#endif
+}
+
 /* What a narrow row [rank], made of x before, becomes */
 static void project_narrow(struct forward *f, const struct layer *w, const float *narrow,
                            const struct projected *part)
 {
     struct input in = {.src = narrow, .stride = f->kv_stride, .k = part->m->k};
-    const struct projected parts[2] = {*part};
-    prepare_rows(f, w, &in, parts);
-    project_rows(f, OP_QKV, &in, parts);
+    struct own_parts own = {.n = 0};
+    add_part(f, &own, &w->mix, *part);
+    prepare_rows(f, w, &in, own.parts);
+    project_rows(f, OP_QKV, &in, own.parts);
 }
 
 void step_project_mixer(struct forward *f, const struct layer *w)
@@ -78,17 +169,15 @@ void step_project_mixer(struct forward *f, const struct layer *w)
                                     x->gate_down.data ? gate_down : gate,
                                     x->decay_down.data ? decay_down : decay,
                                     {&x->beta, f->beta, f->number_stride}};
-    struct projected parts[MOST_PARTS + 1];
-    size_t n = 0;
-    for (size_t i = 0; i < MOST_PARTS; i++)
+    struct own_parts own = {.n = 0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].m->data)
-            parts[n++] = all[i];
-    parts[n] = (struct projected){0};
+            add_part(f, &own, x, all[i]);
     if (!(w->mixer & MIX_ATTENTION))
         state_watch(f, w->index, WATCH_ATTENTION);
     struct input in = mixer_input(f, w);
-    prepare_rows(f, w, &in, parts);
-    project_rows(f, OP_QKV, &in, parts);
+    prepare_rows(f, w, &in, own.parts);
+    project_rows(f, OP_QKV, &in, own.parts);
     if (x->gate_down.data)
         project_narrow(f, w, f->k, &gate);
     if (x->decay_down.data)
@@ -195,9 +284,24 @@ static void convolve_items(void *arg, size_t begin, size_t end, int thread)
 void step_convolve(struct forward *f, const struct layer *w)
 {
     const struct mixer *x = &w->mix;
-    size_t n = x->v_heads ? 2 * x->k_heads + x->v_heads : ceil_div(x->channels, CHANNELS);
-    profile_run(f->profile, OP_CONVOLVE, f->pool, n, convolve_items,
-                &(struct mixer_job){.f = f, .w = w});
+    struct mixer_job job = {.f = f, .w = w};
+    if (!x->v_heads) {
+        struct portion channels = own_columns(f->model, cut_states(x));
+        run_own(f, OP_CONVOLVE,
+                (struct portion){channels.begin / CHANNELS, ceil_div(channels.end, CHANNELS)},
+                convolve_items, &job);
+        return;
+    }
+    if (!split_of(f->model)) {
+        profile_run(f->profile, OP_CONVOLVE, f->pool, 2 * x->k_heads + x->v_heads, convolve_items,
+                    &job);
+        return;
+    }
+    struct portion keys = own_keys(f->model, x);
+    run_own(f, OP_CONVOLVE, keys, convolve_items, &job);
+    run_own(f, OP_CONVOLVE, times(keys, 1, x->k_heads), convolve_items, &job);
+    run_own(f, OP_CONVOLVE, times(own_states(f->model, x), 1, 2 * x->k_heads), convolve_items,
+            &job);
 }
 
 /* ---- state ---- */
@@ -249,18 +353,44 @@ static void finish_items(void *arg, size_t begin, size_t end, int thread)
     const struct mixer_job *job = arg;
     struct forward *f = job->f;
     const struct mixer *x = &job->w->mix;
-    size_t dim = f->model->dim;
+    size_t dim = f->model->dim, c = job->own.begin, n = job->own.end - c;
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *o = f->att + i * f->q_stride, *conv = f->conv + i * f->conv_stride;
-        if (x->v_heads) {
-            recurrent_finish(f->kernels, x, o, conv + 2 * x->k_heads * x->k_dim,
-                             f->mix_gate + i * f->q_stride);
-        } else {
-            memcpy(o, conv, dim * sizeof *o);
-            f->kernels->multiply(o, f->mix + i * f->mix_stride + dim, dim);
+        const float *v = conv + 2 * x->k_heads * x->k_dim;
+        float *z = f->mix_gate + i * f->q_stride;
+        if (!x->v_heads) {
+            memcpy(o + c, conv + c, n * sizeof *o);
+            f->kernels->multiply(o + c, f->mix + i * f->mix_stride + dim + c, n);
+            continue;
         }
+        if (!split_of(f->model)) {
+            recurrent_finish(f->kernels, x, o, v, z);
+            continue;
+        }
+        if (job->finish & FINISH_VALUES)
+            recurrent_values(f->kernels, x, o, v, z, c, job->own.end);
+        if (job->finish & FINISH_NORM)
+            recurrent_norm(f->kernels, x, o, z, c, job->own.end);
     }
+}
+
+/* What heads read from their states becomes the input of a matrix. A norm over several of them needs all. */
+static void finish(struct forward *f, const struct layer *w)
+{
+    const struct mixer *x = &w->mix;
+    struct portion own =
+        x->v_heads ? own_states(f->model, x) : own_columns(f->model, cut_states(x));
+    struct mixer_job job = {.f = f, .w = w, .own = own, .finish = FINISH_VALUES | FINISH_NORM};
+#ifdef TERN_MPI
+    if (x->v_heads && norm_is_whole(x) && split_of(f->model)) {
+        job.finish = FINISH_VALUES;
+        profile_run(f->profile, OP_RECUR, f->pool, f->n, finish_items, &job);
+        split_floats(f, f->att, f->q_stride, cut_states(x));
+        job.finish = FINISH_NORM, job.own = (struct portion){0, x->v_heads};
+    }
+#endif
+    profile_run(f->profile, OP_RECUR, f->pool, f->n, finish_items, &job);
 }
 
 void step_recur(struct forward *f, const struct layer *w)
@@ -268,9 +398,9 @@ void step_recur(struct forward *f, const struct layer *w)
     struct mixer_job job = {.f = f, .w = w};
     size_t blocks = ceil_div(w->mix.v_dim, STATE_COLUMNS);
     if (w->mix.v_heads)
-        profile_run(f->profile, OP_RECUR, f->pool, w->mix.v_heads * blocks, recur_items, &job);
+        run_own(f, OP_RECUR, times(own_states(f->model, &w->mix), blocks, 0), recur_items, &job);
     if (!f->again)
-        profile_run(f->profile, OP_RECUR, f->pool, f->n, finish_items, &job);
+        finish(f, w);
 }
 
 /* ---- the gate of attention ---- */
@@ -311,8 +441,10 @@ void step_gate_attention(struct forward *f, const struct layer *w)
         return;
     struct input in = mixer_input(f, w);
     prepare_rows(f, w, &in, parts);
-    profile_run(f->profile, OP_QKV, f->pool, tile_items(w->attn_gate.rows, f->n), gate_items,
-                &(struct mixer_job){.f = f, .w = w, .in = &in});
+    struct portion heads = own_heads(f->model, w);
+    struct portion rows = times(heads, w->attn_gate.rows / w->n_heads, 0);
+    run_own(f, OP_QKV, own_tiles(rows, f->n), gate_items,
+            &(struct mixer_job){.f = f, .w = w, .in = &in});
 }
 
 /* ---- where the states are ---- */

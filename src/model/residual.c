@@ -3,6 +3,7 @@
 
 #include "kernels/math.h"
 #include "model/linear.h"
+#include "model/split.h"
 
 void norm_row(const struct forward *f, float *y, const float *x, const struct norm *norm, size_t n)
 {
@@ -94,7 +95,12 @@ static void inner_norm_items(void *arg, size_t begin, size_t end, int thread)
 
 void step_inner_norm(struct forward *f, const struct layer *w, const struct norm *norm)
 {
-    if (has_norm(norm) || w->round_inputs)
-        profile_run(f->profile, OP_NORM, f->pool, f->n, inner_norm_items,
-                    &(struct inner_norm_job){.f = f, .w = w, .norm = norm});
+    if (!has_norm(norm) && !w->round_inputs)
+        return;
+    if (norm == &w->down_norm)
+        split_floats(f, f->ffn.x, f->ffn.stride, cut_rows(w->down.k));
+    else
+        split_floats(f, f->att, f->q_stride, cut_heads(w, w->o.k / w->n_heads));
+    profile_run(f->profile, OP_NORM, f->pool, f->n, inner_norm_items,
+                &(struct inner_norm_job){.f = f, .w = w, .norm = norm});
 }

@@ -3,6 +3,7 @@
 
 #include "base/sizes.h"
 #include "model/linear.h"
+#include "model/split.h"
 
 struct widths { /* the widest layer's */
     size_t q, kv, hidden, half, mix, conv, decays, numbers;
@@ -145,6 +146,9 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     attention_take(&f->attention, a, m, n_ctx, n);
     experts_take(&f->experts, a, m, n, f->dim_stride);
     plain_take(&f->plain, a, m);
+#ifdef TERN_MPI
+    f->travel = arena_take(a, (size_t)split_bytes(m, n, f->most_logits), 1);
+#endif
     f->scratch = arena_take(a, (size_t)n_threads, sizeof *f->scratch);
     for (int t = 0; t < n_threads; t++)
         take_scratch(a, f->scratch ? &f->scratch[t] : NULL, f, &max);

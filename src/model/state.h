@@ -113,6 +113,11 @@ struct forward {
     void (*attend)(struct forward *f, const struct layer *w);
     struct zoo_use *attend_with;
 
+#ifdef TERN_MPI
+    char *travel; /* what gathers of a batch take */
+    bool stopped; /* all machines agree that the batch is cancelled */
+#endif
+
     struct arena arena;        /* owns all of the above */
     struct arena attend_arena; /* owns attend_with */
     atomic_int cancel;         /* enum forward_cancel */
@@ -124,6 +129,16 @@ enum forward_cancel { FORWARD_CANCEL = 1, FORWARD_HELD = 2 };
 static inline bool forward_is_cancelled(struct forward *f)
 {
     return atomic_load(&f->cancel) == FORWARD_CANCEL;
+}
+
+/* The same while a batch is evaluated: all machines stop at the same place. */
+static inline bool forward_stops(struct forward *f)
+{
+#ifdef TERN_MPI
+    if (f->model->split)
+        return f->stopped;
+#endif
+    return forward_is_cancelled(f);
 }
 
 /* What is to be evaluated whole or not at all: a cancel waits from hold, which says whether it did
