@@ -96,7 +96,25 @@ struct tern_model_params {
      * that it closed constraints, and that there may be room now. It calls nothing else. */
     size_t constraint_bytes;
     int (*make_room)(void *arg);
+#ifdef TERN_MPI
+    /* How rows of matrices are shared among the machines: "3,2,1" of three; NULL: all get as many. That of
+     * the first machine counts. */
+    const char *share;
+#endif
 };
+
+#ifdef TERN_MPI
+/* ---- several machines (a build with MPI=1, started by mpirun) ----
+ *
+ * Each process calls tern_machines_start before anything else, then tern_model_open with the same file.
+ * The first of these models is then evaluated by all processes together, each its share of every
+ * matrix; the bits are those of one machine. Rank 0 goes on as usual. Each other one calls tern_follow,
+ * which returns when rank 0 ends. What cannot work on one of them, tern_model_open and tern_context_open
+ * say on rank 0, with the host's name. Calls come from one thread at a time. */
+enum tern_status tern_machines_start(struct tern_error *e);
+uint32_t tern_machines(uint32_t *rank); /* how many */
+enum tern_status tern_follow(tern_model *model, struct tern_error *e);
+#endif
 
 struct tern_model_info {
     uint64_t n_layers, dim, vocab, n_heads, n_kv_heads, head_dim, hidden; /* of the first layer */

@@ -19,7 +19,7 @@ grep -v '^tern_' "$tmp/exports" | rule "exported beside tern_*"
 
 # Every function that a public header declares is there.
 for header in include/*.h; do
-    sed -n '/^#ifndef TERN_/,$p' "$header" | grep -oE '\btern_[a-z_]+\(' | tr -d '(' | sort -u |
+    sed -n '/^#ifndef TERN_/,$p' "$header" | sed '/^#ifdef TERN_MPI/,/^#endif/d' | grep -oE '\btern_[a-z_]+\(' | tr -d '(' | sort -u |
         comm -23 - "$tmp/exports" | rule "declared in $header, not exported"
 done
 

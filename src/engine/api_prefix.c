@@ -1,6 +1,7 @@
 /* tern_prefix_*: what sequences evaluated is found again. */
 #include "base/fpenv.h"
 #include "engine/context.h"
+#include "engine/follow.h"
 #include "model/mtp.h"
 #include "model/prefix_file.h"
 #include "model/recurrence.h"
@@ -21,7 +22,8 @@ static size_t most(const tern_context *c, size_t n)
 
 uint32_t tern_prefix_find(tern_context *c, uint32_t seq, const tern_token *tokens, size_t n)
 {
-    uint32_t left = tern_seq_keep(c, seq, 0);
+    lead_prefix_find(c, seq, tokens, n);
+    uint32_t left = context_keep(c, seq, 0);
     if (seq >= c->memory.n_seqs || c->altered)
         return left;
     bool far = is_far(c, n) || is_far(c, c->expected[seq]);
@@ -52,6 +54,7 @@ void tern_prefix_keep(tern_context *c, uint32_t seq)
 {
     if (seq >= c->memory.n_seqs || !c->prefixes.n_nodes || c->altered)
         return;
+    lead_prefix_keep(c, seq);
     context_drop(c);
     tern_batch_clear(c);
     if (!c->cache.length[seq] || context_seq_status(c, seq, NULL))
@@ -62,6 +65,7 @@ void tern_prefix_keep(tern_context *c, uint32_t seq)
 
 void tern_prefix_clear(tern_context *c)
 {
+    lead_prefix_clear(c);
     prefix_clear(&c->prefixes);
 }
 

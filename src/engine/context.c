@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "base/fpenv.h"
+#include "engine/follow.h"
 #include "engine/memory_plan.h"
 #include "model/forward.h"
 #include "model/mtp.h"
+#include "model/split.h"
 #include "model/recurrence.h"
 #include "tern_lab.h"
 #include "weights/load.h"
@@ -89,8 +91,10 @@ enum tern_status tern_context_open_plan(tern_context **out, tern_model *m,
         return error_memory(e, "a context", sizeof *c);
     c->model = m;
     c->memory = *plan;
+    lead_open(c, plan);
     enum tern_status s = open_parts(c, m, e);
-    if (!s && plan->weights <= plan->available)
+    s = follow_opened(c, s, e);
+    if (!s && plan->weights <= plan->available && !split_of(m->model))
         load_ahead(m->model->weights);
     if (s)
         tern_context_close(c);
@@ -112,6 +116,7 @@ void tern_context_close(tern_context *c)
 {
     if (!c)
         return;
+    lead_close(c);
     tern_profile_stop(c);
     observe_close(c->observer);
     state_close(&c->forward);
@@ -244,7 +249,7 @@ static void turn(struct tern_context *c, uint32_t seq, bool far)
 /* One set for all positions of a sequence, by its length after this batch. */
 static void settle(struct tern_context *c)
 {
-    for (size_t i = 0; i < c->forward.n && !forward_is_cancelled(&c->forward); i++) {
+    for (size_t i = 0; i < c->forward.n && !forward_stops(&c->forward); i++) {
         uint32_t seq = c->forward.rows[i].seq;
         bool far = wants_far(c, seq, c->cache.length[seq] + c->pending[seq]);
         if (far != c->cache.far[seq])
@@ -254,6 +259,7 @@ static void settle(struct tern_context *c)
 
 void context_settle(struct tern_context *c, uint32_t seq)
 {
+    lead_settle(c, seq);
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
     bool far = wants_far(c, seq, c->cache.length[seq]);
@@ -288,6 +294,7 @@ static void mark_trials(struct tern_context *c, bool on)
 
 enum tern_status context_run(struct tern_context *c, bool if_finite)
 {
+    lead_run(c, if_finite);
     mark_trials(c, true);
     context_see(c, 0, c->n_logit_rows); /* by who looks at the batch */
     struct fpenv saved = fpenv_enter();
@@ -335,6 +342,7 @@ enum tern_status tern_forward(tern_context *c)
 
 void context_show(struct tern_context *c, uint32_t seq, size_t row, bool asked)
 {
+    lead_show(c, seq);
     c->cache.ahead[seq]--;
     cache_commit(&c->cache, seq, 0);
     context_see(c, row, 1);
@@ -345,6 +353,7 @@ void context_show(struct tern_context *c, uint32_t seq, size_t row, bool asked)
 size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max,
                      float least, tern_token *guess, size_t *made)
 {
+    lead_guess(c, seq, token, max);
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
     size_t n = mtp_guess(&c->forward, seq, token, max, least, guess, made);
@@ -358,6 +367,7 @@ void context_drop(struct tern_context *c)
     struct cache *cache = &c->cache;
     if (!c->on_trial)
         return;
+    lead_drop(c);
     c->on_trial = false;
     for (size_t seq = 0; seq < cache->n_seqs; seq++) {
         uint32_t n = cache->ahead[seq];
@@ -440,15 +450,22 @@ uint32_t tern_seq_length(const tern_context *c, uint32_t seq)
     return seq < c->memory.n_seqs ? (uint32_t)cache_length(&c->cache, seq) : 0;
 }
 
-uint32_t tern_seq_keep(tern_context *c, uint32_t seq, uint32_t n)
+uint32_t context_keep(struct tern_context *c, uint32_t seq, uint32_t n)
 {
     context_drop(c);
     tern_batch_clear(c);
     return seq < c->memory.n_seqs ? (uint32_t)cache_keep(&c->cache, seq, n) : 0;
 }
 
+uint32_t tern_seq_keep(tern_context *c, uint32_t seq, uint32_t n)
+{
+    lead_keep(c, seq, n);
+    return context_keep(c, seq, n);
+}
+
 uint32_t tern_seq_fork(tern_context *c, uint32_t from, uint32_t to, uint32_t n)
 {
+    lead_fork(c, from, to, n);
     context_drop(c);
     tern_batch_clear(c);
     if (from >= c->memory.n_seqs || to >= c->memory.n_seqs)

@@ -40,6 +40,9 @@ struct tern_context {
     uint64_t *logit_position;    /* [n_logits] */
     struct xxh64 hash;
     uint64_t hashed_rows;
+#ifdef TERN_MPI
+    uint32_t number; /* among those of all machines (follow.h) */
+#endif
 };
 
 /* tern_batch_add of a row whose position is found here, with what else a row may be */
@@ -60,6 +63,9 @@ void context_see(struct tern_context *c, size_t first, size_t n);
  * been evaluated. */
 void context_show(struct tern_context *c, uint32_t seq, size_t row, bool asked);
 void context_drop(struct tern_context *c);
+
+/* tern_seq_keep, as part of another call */
+uint32_t context_keep(struct tern_context *c, uint32_t seq, uint32_t n);
 
 /* tern_numeric_status of one sequence alone */
 enum tern_status context_seq_status(const struct tern_context *c, uint32_t seq,

@@ -8,6 +8,7 @@
 #include "base/fpenv.h"
 #include "base/thread_count.h"
 #include "engine/api_chat.h"
+#include "engine/follow.h"
 #include "sample/sampler.h"
 #include "weights/checksums.h"
 #include "weights/finite.h"
@@ -181,6 +182,7 @@ enum tern_status tern_model_open(tern_model **out, const char *path,
     *out = NULL;
     enum tern_status s = m ? open_parts(m, path, params ? params : &defaults, e)
                            : error_memory(e, "the model", sizeof *m);
+    s = follow_meet(m, s, params ? params->share : NULL, e);
     if (s)
         tern_model_close(m);
     else
@@ -193,6 +195,7 @@ void tern_model_close(tern_model *m)
 {
     if (!m)
         return;
+    follow_end(m);
     pool_close(m->pool);
     chat_close(m->chat);
     if (m->spelling) {

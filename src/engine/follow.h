@@ -1,0 +1,55 @@
+/* Several machines: rank 0 runs the program, and what changes its contexts is done by all. In: calls of
+ * tern.h on rank 0; out: the same calls on the others, which follow until rank 0 ends. Each of these
+ * functions stands at the beginning of the call that it tells of; without MPI it vanishes. */
+#ifndef ENGINE_FOLLOW_H
+#define ENGINE_FOLLOW_H
+
+#include "engine/context.h"
+
+#ifdef TERN_MPI
+
+/* Meets the other machines with what became of opening the model here; *m is split if all could. Only
+ * the first model of a process is; another one is rank 0's alone. `share` may be NULL. */
+enum tern_status follow_meet(struct tern_model *m, enum tern_status status, const char *share,
+                             struct tern_error *e);
+
+/* The model is closed: the others end, too. NULL: the one that is open */
+void follow_end(const struct tern_model *m);
+
+/* The same of a context of this plan, which is opened between the two */
+void lead_open(tern_context *c, const struct tern_memory *plan);
+enum tern_status follow_opened(tern_context *c, enum tern_status status, struct tern_error *e);
+
+void lead_close(tern_context *c);
+void lead_run(tern_context *c, bool if_finite);
+void lead_keep(tern_context *c, uint32_t seq, uint32_t n);
+void lead_fork(tern_context *c, uint32_t from, uint32_t to, uint32_t n);
+void lead_show(tern_context *c, uint32_t seq);
+void lead_drop(tern_context *c);
+void lead_settle(tern_context *c, uint32_t seq);
+void lead_guess(tern_context *c, uint32_t seq, tern_token token, size_t max);
+void lead_prefix_find(tern_context *c, uint32_t seq, const tern_token *tokens, size_t n);
+void lead_prefix_keep(tern_context *c, uint32_t seq);
+void lead_prefix_clear(tern_context *c);
+
+#else
+
+#define follow_meet(m, status, share, e) (status)
+#define follow_end(m) ((void)0)
+#define lead_open(c, plan) ((void)0)
+#define follow_opened(c, status, e) (status)
+#define lead_close(c) ((void)0)
+#define lead_run(c, if_finite) ((void)0)
+#define lead_keep(c, seq, n) ((void)0)
+#define lead_fork(c, from, to, n) ((void)0)
+#define lead_show(c, seq) ((void)0)
+#define lead_drop(c) ((void)0)
+#define lead_settle(c, seq) ((void)0)
+#define lead_guess(c, seq, token, max) ((void)0)
+#define lead_prefix_find(c, seq, tokens, n) ((void)0)
+#define lead_prefix_keep(c, seq) ((void)0)
+#define lead_prefix_clear(c) ((void)0)
+
+#endif
+
+#endif
