@@ -85,6 +85,9 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                        .value = "LIST",
                        .help = "the same; must be equal to --cache-type-k"},
     [BENCH_LOAD] = {OPTION_LOAD},
+#ifdef TERN_MPI
+    [BENCH_SHARE] = {OPTION_SHARE},
+#endif
     [BENCH_CPU] = {.names = "cpu",
                    .kind = LIST,
                    .value = "LIST",

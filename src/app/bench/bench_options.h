@@ -25,6 +25,9 @@ enum bench_option { /* in the order of --help */
                     BENCH_CACHE_V,
                     BENCH_LOAD,
                     BENCH_CPU,
+#ifdef TERN_MPI
+                    BENCH_SHARE,
+#endif
                     BENCH_KV_HEADS,
                     BENCH_WINDOW,
                     BENCH_REPETITIONS,

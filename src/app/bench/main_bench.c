@@ -9,6 +9,7 @@
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/team.h"
 #include "app/cli/tokens.h"
 #include "app/cli/visible.h"
 
@@ -223,11 +224,19 @@ static enum tern_status run_model(struct bench *b, const char *path, int n_threa
     const struct bench_options *o = b->o;
     const struct tern_model_params p = {.n_threads = n_threads,
                                         .cpu = cpu,
+#ifdef TERN_MPI
+                                        .share = o->value[BENCH_SHARE].text,
+#endif
                                         .load = (b->result.plan.copy ? TERN_LOAD_COPY : 0) |
                                                 (o->mtp.n ? TERN_LOAD_MTP : 0)};
     enum tern_status s = tern_model_open(&b->model, path, &p, e);
     if (s)
         return s;
+    if (team_followed(b->model, &s, e)) {
+        tern_model_close(b->model);
+        b->model = NULL;
+        return s;
+    }
     tern_model_info(b->model, &b->result.info);
     if (o->mtp.n)
         s = read_text(b, e);
@@ -314,6 +323,7 @@ static enum tern_status run_file(struct bench *b, const char *path, struct tern_
     enum tern_status s = tern_model_open(&m, path, NULL, e);
     if (s)
         return s;
+    (void)team_followed(m, &s, e);
     tern_model_info(m, &info);
     snprintf(r->model_type, sizeof r->model_type, "%.80s %s",
              *info.name ? info.name
@@ -375,6 +385,8 @@ int main(int argc, char **argv)
     struct bench_options o;
     struct tern_error e = {0};
     out_init();
+    if (team_start(&e))
+        return finish_program("bench", e.code, &e);
     enum tern_status s = bench_options_open(&o, argc, argv, &e);
     if (!s)
         s = run(&o, &e);

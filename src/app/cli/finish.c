@@ -3,6 +3,7 @@
 
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/team.h"
 #include "app/cli/visible.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@ int finish_program(const char *program, enum tern_status s, struct tern_error *e
 {
     bool stopped = !s || s == TERN_CANCELLED;
     if (stopped && signals_caught())
-        return 128 + signals_caught();
+        return team_exit(128 + signals_caught());
     if (stopped && out_closed())
         return TERN_OK;
     if (stopped)
@@ -20,5 +21,5 @@ int finish_program(const char *program, enum tern_status s, struct tern_error *e
     visible_line(line, sizeof line, e->text);
     if (s)
         fprintf(stderr, "%s: %s\n", program, line);
-    return (int)s;
+    return team_exit((int)s);
 }

@@ -46,6 +46,9 @@ struct option_row {
 #define OPTION_THREADS                                                                       \
     .letter = 't', .names = "threads", .kind = INTEGER, .min = 1, .max = 1024, .value = "N", \
     .help = "default: the number of CPU cores you may use"
+#define OPTION_SHARE                                      \
+    .names = "share", .kind = TEXT, .value = "A,B,...",   \
+    .help = "of each machine, in whole numbers; default: all the same"
 #define OPTION_QUIET \
     .letter = 'q', .names = "quiet silent", .kind = FLAG, .help = "show errors only"
 #define OPTION_HELP .letter = 'h', .names = "help", .kind = JOB, .help = "show this text"

@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
+#include "app/cli/team.h"
 #include "app/cli/visible.h"
 #include "app/run/chat_loop.h"
 #include "app/run/complete.h"
@@ -170,6 +171,9 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     char files[4096];
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
                                        .cpu = o->value[OPT_CPU].text,
+#ifdef TERN_MPI
+                                       .share = o->value[OPT_SHARE].text,
+#endif
                                        .load = plan_load(o)};
     tern_model *model = NULL;
     enum tern_status s;
@@ -185,6 +189,10 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     name_files(o, files, sizeof files);
     signals_init("run", files);
     s = tern_model_open(&model, o->model, &params, e);
+    if (!s && team_followed(model, &s, e)) {
+        tern_model_close(model);
+        return s;
+    }
     if (!s)
         s = use_template(model, o, e);
     if (!s)
@@ -207,6 +215,8 @@ int main(int argc, char **argv)
     struct run_options o;
     struct tern_error e = {0};
     out_init();
+    if (team_start(&e))
+        return finish_program("run", e.code, &e);
     enum tern_status s = run_options_open(&o, argc, argv, &e);
     if (o.value[OPT_RAW].given)
         visible_switch_off();

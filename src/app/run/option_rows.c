@@ -310,6 +310,9 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
                         .help = "prompt tokens evaluated at once; default 512"},
     [OPT_LOAD] = {OPTION_LOAD},
     [OPT_MLOCK] = {.names = "mlock", .kind = FLAG, .help = "never swap the weights out"},
+#ifdef TERN_MPI
+    [OPT_SHARE] = {OPTION_SHARE},
+#endif
     [OPT_CPU] = {.names = "cpu",
                  .kind = CHOICE,
                  .words = tern_cpu_names,

@@ -76,6 +76,9 @@ enum run_option { /* in the order of --help */
                   OPT_LOAD,
                   OPT_MLOCK,
                   OPT_CPU,
+#ifdef TERN_MPI
+                  OPT_SHARE,
+#endif
                   OPT_LOOKUP,
                   OPT_MTP,
                   OPT_DRAFT,

@@ -3,6 +3,7 @@
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/team.h"
 #include "app/serve/http/frame.h"
 #include "app/serve/sandbox.h"
 #include "app/serve/model/saved_prefixes.h"
@@ -120,6 +121,8 @@ int main(int argc, char **argv)
     struct serve_options o;
     struct tern_error e = {0};
     out_init();
+    if (team_start(&e))
+        return finish_program("serve", e.code, &e);
     enum tern_status s = serve_options_open(&o, argc, argv, &e);
     if (!s)
         s = run(&o, &e);

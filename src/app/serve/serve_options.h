@@ -36,6 +36,9 @@ enum serve_option { /* in the order of --help */
                     SERVE_LOAD,
                     SERVE_MLOCK,
                     SERVE_CPU,
+#ifdef TERN_MPI
+                    SERVE_SHARE,
+#endif
                     SERVE_LOG_FILE,
                     SERVE_LOG_PROMPTS,
                     SERVE_PING, /* seconds, as all times are */

@@ -112,6 +112,9 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
     [SERVE_DRAFT_MAX] = {LIMIT("draft-max", 1, 64, "N", "guesses of it at a time; default 16")},
     [SERVE_LOAD] = {OPTION_LOAD},
     [SERVE_MLOCK] = {.names = "mlock", .kind = FLAG, .help = "keep the weights in memory"},
+#ifdef TERN_MPI
+    [SERVE_SHARE] = {OPTION_SHARE},
+#endif
     [SERVE_CPU] = {.names = "cpu",
                    .kind = CHOICE,
                    .words = tern_cpu_names,

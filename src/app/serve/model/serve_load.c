@@ -51,6 +51,9 @@ static enum tern_status open_model(struct scheduler *s, tern_model **out, const 
     const struct serve_options *o = s->server->options;
     struct tern_model_params p = {.n_threads = (int)serve_number(o, SERVE_THREADS),
                                   .cpu = o->value[SERVE_CPU].text,
+#ifdef TERN_MPI
+                                  .share = o->value[SERVE_SHARE].text,
+#endif
                                   .load = flags,
                                   .stop = wants_stop,
                                   .arg = s,
