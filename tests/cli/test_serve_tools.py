@@ -52,6 +52,21 @@ class Tools(Client):
             r = self.call(tool_choice={"type": "function", "function": {"name": name}}).choices[0]
             self.assertEqual({c.function.name for c in r.message.tool_calls}, {name})
 
+    def test_a_format_beside_a_call_that_must_come(self):
+        """There is no text that it could hold for: instructor sends both to /v1/responses."""
+        schema, parameters = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}, {"type": "object", "additionalProperties": False}
+        response = {
+            "input": "Hi", "max_output_tokens": 600, "reasoning": {"effort": "none"}, "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}},
+            "tools": [{"type": "function", "name": "stop", "parameters": parameters}],
+        }  # fmt: skip
+        for choice in ("required", {"type": "function", "name": "stop"}):
+            _, headers, body = self.server.post("/v1/responses", {**response, "tool_choice": choice})
+            self.assertEqual([i["type"] for i in body["output"]][:1], ["function_call"], body)
+            self.assertIn("text.format.schema", headers["x-tern-ignored"])
+        self.assertEqual(self.server.post("/v1/responses", response)[0], 400)
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+        self.assertTrue(self.call(tool_choice="required", response_format=form).choices[0].message.tool_calls)
+
     def test_reals_keep_their_digits(self):
         """In a tool's schema, which the template shows and a call obeys, and in a call of before."""
         schema = {"type": "object", "properties": {"x": {"const": 0.1}, "y": {"enum": [99.99]}}, "required": ["x", "y"], "additionalProperties": False}

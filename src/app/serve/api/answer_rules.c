@@ -13,8 +13,7 @@ static bool is(const char *a, const char *b)
     return a && !strcmp(a, b);
 }
 
-/* A call must come. */
-static bool is_forced(const struct answer_rules *r)
+bool answer_rules_must_call(const struct answer_rules *r)
 {
     return r->tool_choice && !is(r->tool_choice, "auto") && !is(r->tool_choice, "none");
 }
@@ -64,7 +63,7 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
         return true;
     }
     const struct fault *why = second.status && second.status != 400 ? &second : &first;
-    if (is_forced(r) || why->status != 400) {
+    if (answer_rules_must_call(r) || why->status != 400) {
         *f = *why;
         tool_list_blame(r->tool_places, f);
         fault_blame(f, "tools");
@@ -97,7 +96,7 @@ bool answer_rules_find(struct server *s, const struct answer_rules *r, struct co
                        char *ignored, size_t max, struct fault *f)
 {
     *out = NULL;
-    if (is_forced(r) && !r->tools) {
+    if (answer_rules_must_call(r) && !r->tools) {
         fault_set(f, 400, NULL, NULL, r->choice_field,
                   "%s asks for a call, but there are no tools that this model's chat template can "
                   "write",

@@ -42,6 +42,8 @@ struct answer_rules {  /* zeroed: a free text without calls */
     char format_field[FAULT_PARAM];
 };
 
+/* Whether a call must come. Then no text comes that a format could hold for. */
+bool answer_rules_must_call(const struct answer_rules *r);
 /* Whether the answer begins within a thought. */
 bool answer_rules_think(const struct answer_rules *r, const struct server *s);
 /* *out: an owned share; NULL: nothing is to be enforced.

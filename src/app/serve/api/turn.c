@@ -107,8 +107,16 @@ static bool may_fit(const struct turn *t, const struct server *s, struct fault *
     return ok;
 }
 
+static void drop_format(struct turn *t)
+{
+    turn_ignore(t, "%s", t->rules.format_field);
+    t->rules.format = FORMAT_TEXT;
+}
+
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 {
+    if (t->rules.format != FORMAT_TEXT && answer_rules_must_call(&t->rules))
+        drop_format(t);
     if (!may_fit(t, s, f) ||
         !dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f)) {
         fault_blame(f, t->field);
