@@ -693,6 +693,12 @@ struct tern_generate_params {
     /* Called after each batch of the prompt. Non-zero stops. May be NULL. */
     int (*on_prompt)(void *arg, size_t done, size_t total);
     void *arg;
+#ifdef TERN_MPI
+    /* On several machines: on_token reads no logits. Where few tokens can be chosen (greedy, or top_k of
+     * at most 128 before other stages, without constraint and fingerprint), the other machines send
+     * those alone: of the rest, logits are -inf. */
+    int best_only;
+#endif
 };
 
 enum tern_stop_reason {

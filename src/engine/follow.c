@@ -34,6 +34,7 @@ struct order_row {
     uint32_t seq, expected;
     tern_token token;
     uint32_t flags;
+    uint16_t best;
     uint8_t within, trial;
 };
 
@@ -246,8 +247,8 @@ void lead_close(tern_context *c)
 
 static struct order_row order_row(const tern_context *c, const struct row *row)
 {
-    return (struct order_row){row->seq,   c->expected[row->seq], row->token,
-                              row->flags, row->within,           row->trial};
+    return (struct order_row){row->seq,  c->expected[row->seq], row->token, row->flags,
+                              row->best, row->within,           row->trial};
 }
 
 static struct order_row *room_for(size_t n)
@@ -339,6 +340,7 @@ static void follow_run(tern_context *c, const struct order *order)
                           (struct row){.seq = rows[i].seq,
                                        .token = rows[i].token,
                                        .flags = rows[i].flags,
+                                       .best = rows[i].best,
                                        .within = rows[i].within,
                                        .trial = rows[i].trial},
                           NULL);

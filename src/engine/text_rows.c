@@ -61,11 +61,26 @@ bool text_is_held(const struct tern_text *t)
     return t->phase == TEXT_ENDS || (t->phase == TEXT_READS && t->shifts);
 }
 
+#ifdef TERN_MPI
+
+/* How many of the best logits the sampler reads; 0: perhaps all */
+static uint16_t best_of(const struct tern_text *t)
+{
+    bool all = !t->p.best_only || t->state || t->p.fingerprint || t->p.logits_all;
+    size_t n = all || t->ctx->memory.fingerprint ? 0 : sampler_reads(&t->sampler);
+    return (uint16_t)(n <= MOST_BEST ? n : 0);
+}
+
+#endif
+
 static void add(struct tern_text *t, tern_token token, bool asks, bool trial)
 {
     struct row row = {.seq = t->p.seq, .token = token, .trial = trial};
     row.flags = asks ? TERN_ROW_LOGITS : 0;
     row.within = t->phase != TEXT_READS;
+#ifdef TERN_MPI
+    row.best = best_of(t);
+#endif
     enum tern_status s = context_add(t->ctx, row, NULL);
     assert(!s);
     (void)s;

@@ -1,6 +1,7 @@
 /* One model on several machines: see split.h. */
 #include "model/split.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "model/linear.h"
@@ -233,6 +234,7 @@ uint64_t split_bytes(const struct model *m, size_t n_batch, size_t n_logits)
     }
     if (!split_of(m))
         return 0;
+    n_batch = round_up(n_batch, OCTET); /* which a few rows fill up */
     return max_size(n_batch * (most + SPLIT_UNIT), n_logits * m->vocab) * floats +
            MOST_MACHINES * sizeof(note_word);
 }
@@ -246,25 +248,102 @@ static void agree(struct forward *f, note_word bad)
     atomic_store(&f->bad, bad);
 }
 
+/* Logits of row number j that rank 0 wants: the best so many of each machine, or 0: all */
+static size_t wanted(const struct forward *f, size_t j)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->rows[i].flags & TERN_ROW_LOGITS && j-- == 0)
+            return f->rows[i].best;
+    return 0; /* those of the layer that guesses */
+}
+
+struct candidate {
+    uint32_t id;
+    float value;
+};
+
+/* Bytes of row j that machine r sends */
+static size_t logits_bytes(const struct forward *f, size_t j, size_t r)
+{
+    const struct split *s = split_of(f->model);
+    struct cutting cut = cut_rows(f->model->vocab);
+    size_t n = split_at(s, cut, r + 1) - split_at(s, cut, r), best = wanted(f, j);
+    return best ? min_size(best, n) * sizeof(struct candidate) : n * sizeof(float);
+}
+
+/* The n best of logits begin .. end - 1, best first; the lower id on ties */
+static void put_best(char *part, const float *logits, size_t begin, size_t end, size_t n)
+{
+    struct candidate best[MOST_BEST];
+    size_t have = 0;
+    for (size_t i = begin; i < end && n; i++) {
+        if (have == n && !(logits[i] > best[n - 1].value))
+            continue;
+        size_t at = have < n ? have++ : n - 1;
+        for (; at > 0 && logits[i] > best[at - 1].value; at--)
+            best[at] = best[at - 1];
+        best[at] = (struct candidate){(uint32_t)i, logits[i]};
+    }
+    memcpy(part, best, n * sizeof *best);
+}
+
+/* Row j as this machine sends it */
+static void put_logits(const struct forward *f, size_t j, char *part, size_t bytes)
+{
+    struct portion own = own_rows(f->model, f->model->vocab);
+    const float *logits = f->logits + j * f->vocab_stride;
+    if (wanted(f, j))
+        put_best(part, logits, own.begin, own.end, bytes / sizeof(struct candidate));
+    else
+        memcpy(part, logits + own.begin, bytes);
+}
+
+/* And as rank 0 gets it from machine r. Of what was not sent, nothing is likelier than what was. */
+static void take_logits(struct forward *f, size_t j, size_t r, const char *part, size_t bytes)
+{
+    const struct split *s = split_of(f->model);
+    struct cutting cut = cut_rows(f->model->vocab);
+    float *logits = f->logits + j * f->vocab_stride;
+    size_t begin = split_at(s, cut, r), end = split_at(s, cut, r + 1);
+    if (!wanted(f, j)) {
+        memcpy(logits + begin, part, bytes);
+        return;
+    }
+    for (size_t i = begin; i < end; i++)
+        logits[i] = -INFINITY;
+    for (; bytes; bytes -= sizeof(struct candidate), part += sizeof(struct candidate)) {
+        struct candidate c;
+        memcpy(&c, part, sizeof c);
+        if (c.id < f->model->vocab)
+            logits[c.id] = c.value;
+    }
+}
+
 void split_finish(struct forward *f)
 {
     const struct split *s = split_of(f->model);
-    size_t at[MOST_MACHINES + 1];
-    struct plane logits =
-        plane_of_floats(f->logits, f->n_logits, f->vocab_stride, cut_rows(f->model->vocab));
+    size_t at[MOST_MACHINES + 1] = {0};
     note_word bad = atomic_load(&f->bad), other;
     if (!s)
         return;
-    part_places(s, &logits, 1, at);
-    char *own = f->travel + at[s->rank];
-    memcpy(own, &bad, sizeof bad);
-    if (s->rank)
-        move(s, s->rank, own + sizeof bad, &logits, 1, true);
+    for (size_t r = 0; r < s->n; r++) {
+        at[r + 1] = at[r] + sizeof bad;
+        for (size_t j = 0; j < f->n_logits && r; j++)
+            at[r + 1] += logits_bytes(f, j, r);
+    }
+    char *part = f->travel + at[s->rank];
+    memcpy(part, &bad, sizeof bad);
+    part += sizeof bad;
+    for (size_t j = 0, n; j < f->n_logits && s->rank; j++, part += n)
+        put_logits(f, j, part, n = logits_bytes(f, j, s->rank));
     machines_collect(f->travel, at);
-    for (size_t r = 1; r < s->n && s->rank == 0; r++) {
-        memcpy(&other, f->travel + at[r], sizeof other);
+    for (size_t r = 1; r < s->n && !s->rank; r++) {
+        part = f->travel + at[r];
+        memcpy(&other, part, sizeof other);
         bad = bad ? bad : other;
-        move(s, r, f->travel + at[r] + sizeof other, &logits, 1, false);
+        part += sizeof other;
+        for (size_t j = 0, n; j < f->n_logits; j++, part += n)
+            take_logits(f, j, r, part, n = logits_bytes(f, j, r));
     }
     agree(f, bad);
 }

@@ -25,7 +25,14 @@ struct row { /* one token of the batch */
     unsigned flags; /* TERN_ROW_LOGITS, TERN_ROW_HIDDEN */
     bool within;    /* of a text being made: the end of such rows is not that of a prompt */
     bool trial;     /* a guess, behind all rows of its sequence that are none */
+#ifdef TERN_MPI
+    uint16_t best; /* the logits that are wanted: the best so many of each machine (MOST_BEST); 0: all */
+#endif
 };
+
+#ifdef TERN_MPI
+enum { MOST_BEST = 128 };
+#endif
 
 /* What each thread has for itself. */
 struct scratch {

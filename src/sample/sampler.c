@@ -317,3 +317,36 @@ tern_token sampler_pick(const struct sampler *s, const struct tern_sampler_param
                                (-math_log((float)p) * 0x1.715476p0f - params->mirostat_tau);
     return token;
 }
+
+#ifdef TERN_MPI
+
+/* Whether a stage does anything to the values of a whole vocabulary, or reads them all */
+static bool reads_all(const struct tern_sampler_params *p, enum tern_stage stage)
+{
+    switch (stage) {
+    case TERN_STAGE_PENALTIES:
+        return (p->repeat_penalty != 1 && p->repeat_penalty != 0) || p->frequency_penalty != 0 ||
+               p->presence_penalty != 0;
+    case TERN_STAGE_DRY: return p->dry_multiplier > 0;
+    case TERN_STAGE_TOP_N_SIGMA: return p->top_n_sigma > 0;
+    case TERN_STAGE_TYPICAL: return p->typical_p > 0 && p->typical_p < 1;
+    case TERN_STAGE_TOP_P: return p->top_p < 1;
+    case TERN_STAGE_XTC: return p->xtc_probability > 0;
+    case TERN_STAGE_MIN_P: return p->min_p > 0;
+    default: return false;
+    }
+}
+
+size_t sampler_reads(const struct tern_sampler_params *p)
+{
+    bool greedy = p->temperature == 0, all = p->n_bias || (p->mirostat && !greedy);
+    for (unsigned i = 0; i < TERN_N_STAGES - 1 && !all; i++) {
+        enum tern_stage stage = p->order[0] ? p->order[i] : i + 1;
+        if (stage == TERN_STAGE_TOP_K && p->top_k && !greedy)
+            return p->top_k;
+        all = reads_all(p, stage) && (!greedy || changes(stage));
+    }
+    return greedy && !all ? 1 : 0;
+}
+
+#endif

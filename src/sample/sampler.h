@@ -88,6 +88,11 @@ static inline size_t sampler_scratch(size_t vocab)
     return 2 * vocab;
 }
 
+#ifdef TERN_MPI
+/* How many of the largest logits decide what sampler_pick gives without a mask; 0: it may be all. */
+size_t sampler_reads(const struct tern_sampler_params *params);
+#endif
+
 /* Picks a token.
  *   logits   [vocab]
  *   history  [n_history] tokens so far, oldest first; may be NULL when n_history is 0

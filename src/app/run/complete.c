@@ -338,6 +338,9 @@ void complete_set(struct completion *g)
     p->sampler = &g->sampler;
     p->no_force = v[OPT_NO_FORCE].given;
     p->fingerprint = v[OPT_RECEIPT].given;
+#ifdef TERN_MPI
+    p->best_only = !v[OPT_LOGPROBS].given && !v[OPT_JSONL].given;
+#endif
     p->stop = g->o->stop;
     p->n_stop = g->o->n_stop;
     g->stats.guesses = p->lookup || p->draft || p->mtp;

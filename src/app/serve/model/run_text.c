@@ -107,6 +107,9 @@ static struct tern_generate_params params_of(struct scheduler *s, struct job *j)
     p.draft = s->draft;
     p.draft_max = s->draft_max;
     p.fingerprint = r->receipt;
+#ifdef TERN_MPI
+    p.best_only = !r->logprobs;
+#endif
     p.stop = (const char *const *)r->stop;
     p.n_stop = r->n_stop;
     p.logits_all = r->prompt_logprobs;
