@@ -115,6 +115,20 @@ class Lanes(ServeCase):
             read(s)
             self.assertTrue(read(hard).startswith(b"HTTP/1.1 200 "))
 
+    def test_same_limit(self):
+        """A constraint that is compiled soon, and whose masks take many steps: no lane gives them fewer."""
+        regex = "|".join(f"(.*{c}){{{i + 2}}}.*" for i, c in enumerate("etaoinshrdlu"))
+        body = {"prompt": "The", "seed": 1, "max_tokens": 40, "guided_regex": regex}
+        texts = []
+        for more in ({}, {"metadata": {"a": "a" * 70000}}):
+            server = Server(*ARGUMENTS)  # each compiles it
+            self.addCleanup(server.stop)
+            code, _, answer = server.post("/v1/completions", {**body, **more}, timeout=60)
+            self.assertEqual(code, 200, answer)
+            self.assertEqual(server.metric("tern_constraints_compiled_total"), 1)
+            texts.append(answer["choices"][0]["text"])
+        self.assertEqual(*texts)
+
     def test_little_goes_first(self):
         """A chat of 70 KB waits for the text of 2 MB that is in work, not for those that wait; whether the first of
         them is over or not."""

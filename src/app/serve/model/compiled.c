@@ -10,10 +10,12 @@
 #include "app/serve/model/scheduler.h"
 
 enum {
-    IDLE_MAX = 8,            /* constraints kept that no request uses */
-    SHORT_STEPS = 256 << 10, /* of a compilation in the short lane: some milliseconds */
-    RETRY_AFTER = 1,         /* s */
+    IDLE_MAX = 8,         /* constraints kept that no request uses */
+    SHORT_QUESTIONS = 16, /* of tern.h's `stop` while one is compiled in the short lane: some milliseconds */
+    RETRY_AFTER = 1,      /* s */
 };
+
+static _Thread_local unsigned questions_left; /* 0: they are not counted, or over */
 
 struct compiled {
     struct compiled_store *store;
@@ -123,16 +125,20 @@ static void unlink_one(struct compiled_store *s, const struct compiled *c)
 static tern_constraint *compile(const struct compiled_store *s,
                                 struct tern_constraint_params p, struct fault *f)
 {
-    bool is_short = lanes_is_short() && s->max_steps > SHORT_STEPS;
+    bool is_short = lanes_is_short();
     tern_constraint *c;
     struct tern_error e;
     p.max_bytes = s->max_bytes;
-    p.max_steps = is_short ? SHORT_STEPS : s->max_steps;
-    if (!tern_constraint_open(&c, s->model, &p, &e))
+    p.max_steps = s->max_steps;
+    questions_left = is_short ? SHORT_QUESTIONS : 0;
+    enum tern_status status = tern_constraint_open(&c, s->model, &p, &e);
+    bool is_long = is_short && !questions_left;
+    questions_left = 0;
+    if (!status)
         return c;
-    if (is_short && e.code == TERN_LIMIT)
+    if (e.code == TERN_CANCELLED && is_long)
         fault_later(f);
-    if (e.code == TERN_CANCELLED)
+    else if (e.code == TERN_CANCELLED)
         (void)fault_given_up(f);
     if (e.code == TERN_NO_MEMORY) {
         (void)fault_no_memory(f, "a constraint beside those in use (--max-constraint-memory)");
@@ -140,6 +146,11 @@ static tern_constraint *compile(const struct compiled_store *s,
     }
     fault_set(f, e.code == TERN_INTERNAL ? 500 : 400, NULL, NULL, NULL, "%s", e.text);
     return NULL;
+}
+
+bool compiled_takes_long(void)
+{
+    return questions_left && !--questions_left;
 }
 
 /* Under the lock. The new one that this thread shall compile, or NULL. */
@@ -163,7 +174,7 @@ struct compiled *compiled_find(struct server *server, const struct tern_constrai
     struct compiled_store *s = scheduler_compiled(server->scheduler);
     struct compiled *c;
     pthread_mutex_lock(&s->lock);
-    /* The long lane waits for the short one, which takes SHORT_STEPS at most; the short one waits for nothing. */
+    /* The long lane waits for the short one, which gives up soon; the short one waits for nothing. */
     while ((c = look_up(s, p)) && !c->constraint && !lanes_is_short())
         pthread_cond_wait(&s->changed, &s->lock);
     bool is_ready = c && c->constraint;
@@ -178,12 +189,10 @@ struct compiled *compiled_find(struct server *server, const struct tern_constrai
     tern_constraint *made = compile(s, *p, f);
     pthread_mutex_lock(&s->lock);
     c->constraint = made;
-    if (made) {
+    if (made)
         c->params = *tern_constraint_made_of(made);
-        c->params.max_steps = s->max_steps; /* as for all, whichever lane it was */
-    } else {
+    else
         unlink_one(s, c);
-    }
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     if (made)

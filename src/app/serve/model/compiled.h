@@ -25,6 +25,9 @@ const struct tern_constraint_params *compiled_params(const struct compiled *c); 
 void compiled_release(struct compiled *c);                                      /* NULL is fine */
 
 /* ---- for the scheduler */
+/* Whether this thread compiles a constraint in the short lane, and has for some milliseconds, so that the long one
+ * shall do it: tern.h's `stop` asks. */
+bool compiled_takes_long(void);
 struct compiled_store;
 struct compiled_store *compiled_store_open(const tern_model *model, size_t max_bytes,
                                            uint64_t max_steps); /* NULL: no memory */

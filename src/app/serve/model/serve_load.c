@@ -23,7 +23,7 @@ enum {
 static int wants_stop(void *arg)
 {
     struct scheduler *s = arg;
-    if (lanes_is_given_up())
+    if (lanes_is_given_up() || compiled_takes_long())
         return true;
     pthread_mutex_lock(&s->lock);
     int ending = s->ending;
