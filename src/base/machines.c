@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 
 enum {
     SPIN_NS = 100000,   /* a wait that is over by then costs no switch, */
@@ -23,6 +24,8 @@ static struct {
     char (*hosts)[HOST_NAME];
     struct machines_use use;
     uint64_t latency_ns, bytes_per_s; /* of a slower network, played; or 0 */
+    uint64_t link_free;               /* when the last bytes have left it */
+    struct lock *lock;                /* of calls of MPI */
 } world = {.size = 1};
 
 int machines_size(void)
@@ -47,38 +50,59 @@ void machines_used(struct machines_use *use)
 
 /* ---- waiting ---- */
 
-/* Until the request is done. MPI's own waiting would take a processor while nobody asks for anything. */
-static void await(MPI_Request *request)
+/* What is under way. Two threads may wait at the same time (relay.h), but MPI is called by one. */
+struct transfer {
+    MPI_Request request;
+    uint64_t begin, sent, received;
+};
+
+static struct transfer transfers[MACHINES_SLOTS];
+
+static bool is_done(struct transfer *t)
 {
-    uint64_t begin = clock_ns();
-    for (int done = 0;;) {
-        MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        uint64_t ns = clock_ns() - begin;
-        if (done)
-            break;
-        if (ns > YIELD_NS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-        else if (ns > SPIN_NS)
+    int done = 0;
+    lock_take(world.lock);
+    MPI_Test(&t->request, &done, MPI_STATUS_IGNORE);
+    lock_leave(world.lock);
+    return done;
+}
+
+static void nap(uint64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+/* As if what has just come had been under way for so long: for measurements on one machine. */
+static void play_network(uint64_t bytes)
+{
+    uint64_t now = clock_ns();
+    if (!world.latency_ns || !bytes)
+        return;
+    uint64_t from = world.link_free > now ? world.link_free : now;
+    world.link_free = from + bytes * 1000000000u / world.bytes_per_s;
+    for (uint64_t until = world.link_free + world.latency_ns; (now = clock_ns()) < until;)
+        if (until - now > NAP_NS)
+            nap(NAP_NS / 2);
+        else
+            sched_yield();
+}
+
+/* Until it is there. MPI's own waiting would take a processor while nobody asks for anything; `aside`:
+ * another thread needs the processor. */
+static void await(struct transfer *t, bool aside)
+{
+    uint64_t ns = 0;
+    while (!is_done(t)) {
+        ns = clock_ns() - t->begin;
+        if (aside || ns > YIELD_NS)
+            nap(aside ? NAP_NS / 4 : NAP_NS);
+        else if (ns >= SPIN_NS)
             sched_yield();
     }
-}
-
-/* As if the network took this much longer: for measurements on one machine. */
-static void play_network(uint64_t begin, uint64_t bytes)
-{
-    if (!world.latency_ns)
-        return;
-    uint64_t until = begin + world.latency_ns + bytes * 1000000000u / world.bytes_per_s;
-    while (clock_ns() < until)
-        sched_yield();
-}
-
-static void note(uint64_t begin, uint64_t sent, uint64_t received)
-{
-    play_network(begin, sent > received ? sent : received);
+    play_network(t->received);
     world.use.calls++;
-    world.use.sent += sent, world.use.received += received;
-    world.use.wait_ns += clock_ns() - begin;
+    world.use.sent += t->sent, world.use.received += t->received;
+    world.use.wait_ns += clock_ns() - t->begin;
 }
 
 /* ---- what the others send ---- */
@@ -98,48 +122,66 @@ static struct parts parts_of(const size_t *at)
     return p;
 }
 
-void machines_gather(void *all, const size_t *at)
+static struct transfer begin_transfer(uint64_t sent, uint64_t received)
+{
+    return (struct transfer){MPI_REQUEST_NULL, clock_ns(), sent, received};
+}
+
+void machines_gather_begin(int slot, void *all, const size_t *at)
 {
     struct parts p = parts_of(at);
     size_t own = at[world.rank + 1] - at[world.rank], total = at[world.size];
-    uint64_t begin = clock_ns();
-    MPI_Request request;
+    struct transfer *t = &transfers[slot];
+    *t = begin_transfer(own * (size_t)(world.size - 1), total - own);
     if (world.size == 1 || !total)
         return;
+    lock_take(world.lock);
     MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, p.counts, p.at, MPI_BYTE, MPI_COMM_WORLD,
-                    &request);
-    await(&request);
-    note(begin, own * (size_t)(world.size - 1), total - own);
+                    &t->request);
+    lock_leave(world.lock);
+}
+
+void machines_gather_end(int slot, bool aside)
+{
+    if (world.size > 1)
+        await(&transfers[slot], aside);
+}
+
+void machines_gather(void *all, const size_t *at)
+{
+    machines_gather_begin(0, all, at);
+    machines_gather_end(0, false);
 }
 
 void machines_collect(void *all, const size_t *at)
 {
     struct parts p = parts_of(at);
     size_t own = at[world.rank + 1] - at[world.rank], total = at[world.size];
-    uint64_t begin = clock_ns();
     bool lead = world.rank == 0;
-    MPI_Request request;
+    struct transfer t = begin_transfer(lead ? 0 : own, lead ? total - own : 0);
     if (world.size == 1 || !total)
         return;
+    lock_take(world.lock);
     MPI_Igatherv(lead ? MPI_IN_PLACE : (char *)all + at[world.rank], (int)own, MPI_BYTE, all,
-                 p.counts, p.at, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
-    await(&request);
-    note(begin, lead ? 0 : own, lead ? total - own : 0);
+                 p.counts, p.at, MPI_BYTE, 0, MPI_COMM_WORLD, &t.request);
+    lock_leave(world.lock);
+    await(&t, false);
 }
 
 void machines_broadcast(void *x, size_t bytes)
 {
-    uint64_t begin = clock_ns();
     size_t n;
     if (world.size == 1)
         return;
     for (size_t at = 0; at < bytes; at += n) {
-        MPI_Request request;
         n = bytes - at < INT_MAX ? bytes - at : INT_MAX;
-        MPI_Ibcast((char *)x + at, (int)n, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
-        await(&request);
+        struct transfer t =
+            begin_transfer(world.rank ? 0 : n * (size_t)(world.size - 1), world.rank ? n : 0);
+        lock_take(world.lock);
+        MPI_Ibcast((char *)x + at, (int)n, MPI_BYTE, 0, MPI_COMM_WORLD, &t.request);
+        lock_leave(world.lock);
+        await(&t, false);
     }
-    note(begin, world.rank ? 0 : bytes * (size_t)(world.size - 1), world.rank ? bytes : 0);
 }
 
 /* ---- start ---- */
@@ -185,6 +227,8 @@ enum tern_status machines_start(struct tern_error *e)
     MPI_Comm_size(MPI_COMM_WORLD, &world.size);
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     atexit(finish);
+    if (lock_open(&world.lock, e))
+        return TERN_NO_MEMORY;
     if (world.size > MOST_MACHINES)
         return error_set(e, TERN_USAGE, "%d processes were started, want at most %d", world.size,
                          MOST_MACHINES);

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { MOST_MACHINES = 64, HOST_NAME = 64 };
+enum { MOST_MACHINES = 64, HOST_NAME = 64, MACHINES_SLOTS = 2 };
 
 /* What went over the network since the start, of this rank */
 struct machines_use {
@@ -35,7 +35,12 @@ const char *machines_host(int rank);
  * parts. */
 void machines_gather(void *all, const size_t *at);
 
-/* The same, to rank 0 alone */
+/* The same in two steps, for two threads that take turns: in one of two slots, and beginnings come in the
+ * same order on every rank. aside: another thread has work for the processor meanwhile. */
+void machines_gather_begin(int slot, void *all, const size_t *at);
+void machines_gather_end(int slot, bool aside);
+
+/* The same as machines_gather, to rank 0 alone */
 void machines_collect(void *all, const size_t *at);
 
 /* x as rank 0 has it */

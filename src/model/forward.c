@@ -6,6 +6,7 @@
 #include "model/altup.h"
 #include "model/embed.h"
 #include "model/ffn.h"
+#include "model/halves.h"
 #include "model/head.h"
 #include "model/latent.h"
 #include "model/linear.h"
@@ -92,9 +93,10 @@ static void commit_sequences(struct forward *f, bool done)
     }
 }
 
-/* All rows at once, layer by layer. False when it was cancelled. */
-static bool all_rows(struct forward *f)
+/* The rows of a batch, or half of them, from embedding to x */
+static void through_layers(void *arg)
 {
+    struct forward *f = arg;
     profile_layer(f->profile, f->model->n_layers);
     step_embed(f);
     if (f->model->ple_dim || f->model->n_streams)
@@ -106,11 +108,18 @@ static bool all_rows(struct forward *f)
         layer(f, &f->model->layers[l]);
     }
     profile_layer(f->profile, f->model->n_layers);
-    bool done = !forward_stops(f);
-    if (done) {
+    if (!forward_stops(f))
         step_merge(f);
+}
+
+/* All rows at once, layer by layer. False when it was cancelled. */
+static bool all_rows(struct forward *f)
+{
+    if (!halves_run(f, through_layers))
+        through_layers(f);
+    bool done = !forward_stops(f);
+    if (done)
         step_logits(f);
-    }
     return done;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/halves.h"
 #include "model/linear.h"
 
 #ifdef TERN_MPI
@@ -161,11 +162,16 @@ void split_gather(struct forward *f, const struct plane *planes, size_t n)
     const struct split *s = split_of(f->model);
     size_t at[MOST_MACHINES + 1];
     part_places(s, planes, n, at);
-    note_word stop = atomic_load(&f->cancel) == FORWARD_CANCEL;
+    struct forward *front = f->half ? f->halves->front : f; /* which can be cancelled */
+    note_word stop = atomic_load(&front->cancel) == FORWARD_CANCEL;
     char *own = f->travel + at[s->rank];
     memcpy(own, &stop, sizeof stop);
     move(s, s->rank, own + sizeof stop, planes, n, true);
-    machines_gather(f->travel, at);
+    if (f->in_halves) {
+        halves_gather(f, f->travel, at);
+    } else {
+        machines_gather(f->travel, at);
+    }
     memcpy(&stop, f->travel, sizeof stop);
     f->stopped = stop;
     for (size_t r = 0; r < s->n; r++)

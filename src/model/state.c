@@ -2,6 +2,7 @@
 #include "model/state.h"
 
 #include "base/sizes.h"
+#include "model/halves.h"
 #include "model/linear.h"
 #include "model/split.h"
 
@@ -160,6 +161,10 @@ uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, size_t
     struct forward f = {.model = m, .n_batch = n_batch, .most_logits = n_logits};
     struct arena a = {0};
     layout(&f, &a, n_ctx, n_threads);
+#ifdef TERN_MPI
+    if (n_logits) /* a rear half has none */
+        a.used += halves_bytes(m, n_ctx, n_batch, n_threads);
+#endif
     return a.bad ? UINT64_MAX : a.used;
 }
 
@@ -177,11 +182,18 @@ enum tern_status state_open(struct forward *f, const struct model *m, const stru
     enum tern_status s = arena_open(&f->arena, "the batch (try a smaller batch)", e);
     if (!s)
         layout(f, &f->arena, cache->n_ctx, pool_threads(pool));
+#ifdef TERN_MPI
+    if (!s && n_logits) /* a rear half has none */
+        s = halves_open(f, e);
+#endif
     return s;
 }
 
 void state_close(struct forward *f)
 {
+#ifdef TERN_MPI
+    halves_close(f);
+#endif
     arena_close(&f->attend_arena);
     arena_close(&f->arena);
 }

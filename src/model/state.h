@@ -123,6 +123,10 @@ struct forward {
 #ifdef TERN_MPI
     char *travel; /* what gathers of a batch take */
     bool stopped; /* all machines agree that the batch is cancelled */
+    /* While a half of a long batch waits for the others, the other half is evaluated (halves.h). */
+    struct halves *halves; /* NULL: batches are evaluated whole */
+    int half;              /* 0: the front or all, 1: the rear */
+    bool in_halves;        /* now */
 #endif
 
     struct arena arena;        /* owns all of the above */

@@ -17,7 +17,7 @@ int main(void)
 
 #else
 
-enum { POSITIONS = 300, CHUNK = 100, ALONE = 5 };
+enum { POSITIONS = 300, CHUNK = 150, ALONE = 5 };
 
 static int passed, failed;
 static tern_token ids[POSITIONS];
@@ -41,8 +41,11 @@ static void check(const char *name, const char *type, const char *cache, uint64_
 static uint64_t fingerprint(tern_model *model, size_t n, enum tern_cache_type type)
 {
     struct tern_error e = {0};
-    struct tern_context_params params = {
-        .cache_type = type, .n_ctx = (uint32_t)n, .n_batch = CHUNK, .fingerprint = 1};
+    struct tern_context_params params = {.cache_type = type,
+                                         .n_ctx = (uint32_t)n,
+                                         .n_batch = CHUNK,
+                                         .n_logits = CHUNK,
+                                         .fingerprint = 1};
     tern_context *ctx = NULL;
     enum tern_status s = tern_context_open(&ctx, model, &params, &e);
     for (size_t at = 0, end; !s && at < n; at = end) {
