@@ -97,8 +97,8 @@ struct tern_model_params {
     size_t constraint_bytes;
     int (*make_room)(void *arg);
 #ifdef TERN_MPI
-    /* How rows of matrices are shared among the machines: "3,2,1" of three; NULL: all get as many. That of
-     * the first machine counts. */
+    /* How rows of matrices are shared among the machines: "3,2,1" of three, or "measured": as fast as each
+     * one reads weights; NULL: all get as many. That of the first machine counts. */
     const char *share;
 #endif
 };

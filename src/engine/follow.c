@@ -9,6 +9,7 @@
 
 #include "base/machines.h"
 #include "engine/guess/heads.h"
+#include "engine/machine_speed.h"
 #include "model/split.h"
 #include "weights/weights.h"
 
@@ -29,6 +30,8 @@ enum order_kind {
 };
 
 enum { SHORT_ROWS = 8, MOST_CONTEXTS = 64 };
+
+#define MEASURED "measured"
 
 struct order_row {
     uint32_t seq, expected;
@@ -60,7 +63,8 @@ static struct {
 struct report { /* of a machine that opened the model */
     uint32_t status, arith;
     uint64_t content_id;
-    bool leaves; /* its process ends */
+    uint32_t speed; /* where shares are measured */
+    bool leaves;    /* its process ends */
     char version[16], host[HOST_NAME], share[256], message[sizeof(((struct tern_error *)0)->text)];
 };
 
@@ -137,6 +141,17 @@ static enum tern_status read_share(struct split *s, const char *text, struct ter
     return s->until[s->n] ? TERN_OK : error_set(e, TERN_USAGE, "the shares '%s' are all 0", text);
 }
 
+/* Those that rank 0 was given, or each one's speed */
+static enum tern_status take_shares(struct split *s, const struct report *reports,
+                                    struct tern_error *e)
+{
+    bool measured = !strcmp(reports[0].share, MEASURED);
+    enum tern_status status = read_share(s, measured ? "" : reports[0].share, e);
+    for (size_t r = 0; r < s->n && measured; r++)
+        s->until[r + 1] = s->until[r] + (reports[r].speed ? reports[r].speed : 1);
+    return status;
+}
+
 /* What is wrong with a machine, beside rank 0 */
 static enum tern_status judge(const struct report *first, const struct report *r,
                               struct tern_error *e)
@@ -167,12 +182,14 @@ enum tern_status follow_meet(struct tern_model *m, enum tern_status status, cons
     struct report *own = &reports[machines_rank()];
     put_report(own, status, e);
     put_text(own->share, sizeof own->share, share ? share : "");
+    if (!status && share && !strcmp(share, MEASURED))
+        own->speed = machine_speed(m);
     own->content_id = status ? 0 : weights_content_id(m->model->weights);
     all.over = !meet(reports);
     for (size_t r = 1; r < n && !status; r++)
         status = judge(&reports[0], &reports[r], e);
     if (!status)
-        status = reports[0].status ? TERN_CANCELLED : read_share(&all.split, reports[0].share, e);
+        status = reports[0].status ? TERN_CANCELLED : take_shares(&all.split, reports, e);
     if (!status)
         m->model->split = &all.split;
     all.open = !status;

@@ -48,7 +48,7 @@ struct option_row {
     .help = "default: the number of CPU cores you may use"
 #define OPTION_SHARE                                      \
     .names = "share", .kind = TEXT, .value = "A,B,...",   \
-    .help = "of each machine, in whole numbers; default: all the same"
+    .help = "of each machine, in whole numbers, or: measured; default: all the same"
 #define OPTION_QUIET \
     .letter = 'q', .names = "quiet silent", .kind = FLAG, .help = "show errors only"
 #define OPTION_HELP .letter = 'h', .names = "help", .kind = JOB, .help = "show this text"
