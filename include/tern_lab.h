@@ -101,6 +101,16 @@ double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
  * operands in registers. *instruction (may be NULL) names them. 0 if there is only plain C. */
 double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
 
+#ifdef TERN_MPI
+/* What this machine exchanged with the others (tern.h) since it started */
+struct tern_network {
+    uint64_t calls, sent, received; /* sent, received: bytes */
+    uint64_t gathers, gathered;     /* calls that gather rows of all machines; bytes received by them */
+    double wait_seconds;            /* for the network, and for machines that are slower */
+};
+void tern_network(struct tern_network *use);
+#endif
+
 /* What this machine is, allows and can do, and what could be better: one call of `report` for each
  * line, with a topic ("threads", "advice") and a text. Measures for about a second. TERN_INTERNAL
  * when a kernel gives other bits than it must. */

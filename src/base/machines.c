@@ -135,6 +135,7 @@ void machines_gather_begin(int slot, void *all, const size_t *at)
     *t = begin_transfer(own * (size_t)(world.size - 1), total - own);
     if (world.size == 1 || !total)
         return;
+    world.use.gathers++, world.use.gathered += total - own;
     lock_take(world.lock);
     MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, p.counts, p.at, MPI_BYTE, MPI_COMM_WORLD,
                     &t->request);

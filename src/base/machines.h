@@ -18,6 +18,7 @@ enum { MOST_MACHINES = 64, HOST_NAME = 64, MACHINES_SLOTS = 2 };
 /* What went over the network since the start, of this rank */
 struct machines_use {
     uint64_t calls, sent, received; /* bytes */
+    uint64_t gathers, gathered;     /* machines_gather alone: calls, bytes received */
     uint64_t wait_ns;               /* until it was there */
 };
 

@@ -91,11 +91,26 @@ static void fill_own(struct bench_fields *f, const struct bench_result *r)
     bench_add_real(f, "pct_gain", bench_gain(r));
 }
 
+#ifdef TERN_MPI
+static void fill_network(struct bench_fields *f, const struct bench_result *r)
+{
+    const struct tern_network *n = &r->network;
+    bench_add_u64(f, "n_machines", r->machines);
+    bench_add_real(f, "pct_network", bench_waits(r));
+    bench_add_real(f, "network_bytes_token", bench_a_token(r, n->sent + n->received));
+    bench_add_real(f, "gathers_token_layer", bench_a_layer(r, n->gathers));
+    bench_add_real(f, "gathered_bytes_token_layer", bench_a_layer(r, n->gathered));
+}
+#endif
+
 static void fill_fields(struct bench_fields *f, const struct bench_result *r)
 {
     f->n = 0;
     fill_common(f, r);
     fill_own(f, r);
+#ifdef TERN_MPI
+    fill_network(f, r);
+#endif
 }
 
 static void print_samples(const struct bench_printer *p, const char *gap, const char *name,
@@ -242,6 +257,22 @@ static void append_guesses(struct bench_printer *p, const struct bench_result *r
            r->median_ts, bench_plain_ts(r), bench_gain(r));
 }
 
+#ifdef TERN_MPI
+static void append_network(struct bench_printer *p, const struct bench_result *r)
+{
+    const struct tern_network *n = &r->network;
+    char test[64];
+    bench_test_name(&r->plan, test, sizeof test);
+    append(
+        p,
+        "\n%s, %u machines of %d threads, %s: %.1f %% of the time waits for the network; a token "
+        "takes %.2f gathers and %.0f bytes a layer, and %.0f bytes in all\n",
+        r->model_type, r->machines, r->info.n_threads, test, bench_waits(r),
+        bench_a_layer(r, n->gathers), bench_a_layer(r, n->gathered),
+        bench_a_token(r, n->sent + n->received));
+}
+#endif
+
 /* ---- all ---------------------------------------------------------------------------------- */
 
 void bench_print_begin(struct bench_printer *p)
@@ -263,6 +294,10 @@ void bench_print(struct bench_printer *p, const struct bench_result *r)
         append_guesses(p, r);
     if (!strcmp(p->form, "md") && r->n_ops)
         append_ops(p, r);
+#ifdef TERN_MPI
+    if (!strcmp(p->form, "md") && r->machines > 1)
+        append_network(p, r);
+#endif
     out_write("", 0); /* now, for the next result may take minutes */
     p->n++;
 }

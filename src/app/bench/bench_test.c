@@ -13,6 +13,9 @@ struct pass { /* one repetition */
     double seconds;                   /* of evaluation */
     struct tern_cost *cost;           /* added up here, unless NULL */
     struct tern_generate_result made; /* of a test of guesses */
+#ifdef TERN_MPI
+    struct tern_network *network; /* the same */
+#endif
 };
 
 static void add_cost(struct pass *p)
@@ -117,11 +120,34 @@ static enum tern_status once(struct pass *p, const struct bench_plan *plan, stru
     return s;
 }
 
+#ifdef TERN_MPI
+/* Adds what was exchanged since `before`. */
+static void add_network(struct tern_network *sum, const struct tern_network *before)
+{
+    struct tern_network now;
+    tern_network(&now);
+    sum->calls += now.calls - before->calls;
+    sum->sent += now.sent - before->sent;
+    sum->received += now.received - before->received;
+    sum->gathers += now.gathers - before->gathers;
+    sum->gathered += now.gathered - before->gathered;
+    sum->wait_seconds += now.wait_seconds - before->wait_seconds;
+}
+#endif
+
 /* One repetition, and back to the depth. */
 static enum tern_status repeat(struct pass *p, const struct bench_plan *plan, struct tern_error *e)
 {
     tern_fingerprint_begin(p->ctx);
+#ifdef TERN_MPI
+    struct tern_network before;
+    tern_network(&before);
+#endif
     enum tern_status s = once(p, plan, e);
+#ifdef TERN_MPI
+    if (p->network)
+        add_network(p->network, &before);
+#endif
     return s ? s : bench_fill(p->ctx, plan, e);
 }
 
@@ -169,6 +195,9 @@ static enum tern_status repetitions(tern_context *ctx, struct bench_result *r, s
         struct pass p = {.ctx = ctx,
                          .n_batch = r->plan.n_batch,
                          .mtp = r->plan.mtp,
+#ifdef TERN_MPI
+                         .network = &r->network,
+#endif
                          .cost = i ? NULL : &r->cost};
         enum tern_status s = r->plan.mtp ? repeat_plain(ctx, r, i, e) : TERN_OK;
         if (s || (s = repeat(&p, &r->plan, e)) || (s = check_same(ctx, r, i, e)))
@@ -228,6 +257,11 @@ enum tern_status bench_run(tern_context *ctx, struct bench_result *r, struct ter
     r->cost = (struct tern_cost){0};
     r->guesses = (struct bench_guesses){0};
     r->n_ops = r->rows = 0;
+#ifdef TERN_MPI
+    uint32_t rank;
+    r->machines = tern_machines(&rank);
+    r->network = (struct tern_network){0};
+#endif
     if (!s && r->plan.warmup)
         s = warm_up(ctx, &r->plan, e);
     if (!s)
@@ -273,3 +307,26 @@ double bench_percent(double value, double limit)
 {
     return limit > 0 ? 100 * value / limit : 0;
 }
+
+#ifdef TERN_MPI
+
+double bench_a_token(const struct bench_result *r, uint64_t n)
+{
+    double tokens = r->plan.n_prompt + (double)r->plan.n_gen * r->plan.n_parallel;
+    return (double)n / (tokens * (double)r->plan.repetitions);
+}
+
+double bench_a_layer(const struct bench_result *r, uint64_t n)
+{
+    return bench_a_token(r, n) / (double)r->info.n_layers;
+}
+
+double bench_waits(const struct bench_result *r)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < r->plan.repetitions; i++)
+        seconds += r->ns[i] * 1e-9;
+    return bench_percent(r->network.wait_seconds, seconds);
+}
+
+#endif

@@ -45,6 +45,10 @@ struct bench_result {
     struct tern_op ops[BENCH_MAX_OPS]; /* [n_ops] */
     size_t n_ops;
     double ops_seconds; /* the whole repetition that ops are of */
+#ifdef TERN_MPI
+    uint32_t machines;
+    struct tern_network network; /* of all repetitions */
+#endif
 };
 
 /* Brings the sequences of a plan to its depth. */
@@ -64,5 +68,12 @@ double bench_tokens_per_step(const struct bench_result *r);
 double bench_gbs(const struct bench_result *r);   /* bytes read of weights and cache */
 double bench_gmacs(const struct bench_result *r); /* multiply-adds, attention included */
 double bench_percent(double value, double limit); /* 0 without a limit */
+
+#ifdef TERN_MPI
+/* What n of all repetitions is for one token, and for one token and layer */
+double bench_a_token(const struct bench_result *r, uint64_t n);
+double bench_a_layer(const struct bench_result *r, uint64_t n);
+double bench_waits(const struct bench_result *r); /* percent of the time, for other machines */
+#endif
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/machines.h"
 #include "base/memory.h"
 #include "base/thread_count.h"
 #include "engine/model_handle.h"
@@ -82,6 +83,20 @@ static int compare(const void *a, const void *b)
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
+
+#ifdef TERN_MPI
+void tern_network(struct tern_network *use)
+{
+    struct machines_use u;
+    machines_used(&u);
+    *use = (struct tern_network){.calls = u.calls,
+                                 .sent = u.sent,
+                                 .received = u.received,
+                                 .gathers = u.gathers,
+                                 .gathered = u.gathered,
+                                 .wait_seconds = (double)u.wait_ns * 1e-9};
+}
+#endif
 
 double tern_meter_read(tern_meter *m)
 {
