@@ -42,7 +42,8 @@ EMULATOR ?=
 VERSION := $(shell sed -n 's/^.define TERN_VERSION "\(.*\)"/\1/p' include/tern.h)
 SONAME := libtern.so.$(firstword $(subst ., ,$(VERSION)))
 
-# Several machines: `make MPI=1`, with any MPI whose compiler is called mpicc.
+# Several machines: `make MPI=1`, with any MPI whose compiler is called mpicc. ALONE is the folder of a build
+# without it, if there is one: what knows nothing of several machines is taken from there.
 MPICC ?= mpicc
 ifneq ($(MPI),)
 ifeq ($(shell command -v $(MPICC)),)
@@ -75,6 +76,10 @@ LIB_SRC := $(filter-out src/app/% $(foreach other,x86 arm,\
 	$(if $(REF_ONLY)$(filter-out $(ARCH),$(other)),$(addprefix src/kernels/,$(other)_% peak/$(other)_%))),\
 	$(wildcard src/*/*.c src/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+ifneq ($(ALONE),)
+SAME := $(filter-out $(shell grep -rl TERN_MPI src),$(filter src/kernels/% src/weights/% src/text/% src/sample/% src/quantize/%,$(LIB_SRC)))
+LIB_OBJ := $(filter-out $(SAME:%.c=$(BUILD)/%.o),$(LIB_OBJ)) $(SAME:%.c=$(ALONE)/%.o)
+endif
 # src/app/P/main_P.c makes the program P, with the other files of its folder, of folders in that, and
 # of src/app/cli.
 # serve alone needs other libraries; it is built where this compiler can link them.
@@ -94,7 +99,7 @@ CLI_LIB := $(BUILD)/src/app/libcli.a
 
 # Those of serve's own files need its libraries, too.
 SUITES := $(filter-out $(if $(HAS_SERVE),,test_serve_%),$(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c)))
-PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
+PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c $(if $(MPI),tests/prog/machines_*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
 # Parts of a program that tests run.
 TESTED_LIB := $(BUILD)/tests/libtested.a
@@ -247,11 +252,18 @@ progs: $(PROGS:%=$(BUILD)/tests/%)
 replays: $(FUZZERS:%=$(BUILD)/tests/replay_%)
 	@:
 
-# The whole suite, or the KINDS of tests/run-tests alone. Installs what it lacks, or says what to.
+# The whole suite, or the KINDS of tests/run-tests alone. Installs what it lacks, or says what to. Where there
+# is MPI, so are the programs for several machines, in $(BUILD)-mpi.
 test:
 	@tests/need-tools
 	+@$(SUBMAKE) all suites progs replays
+	+@[ -z "$(if $(KINDS),$(filter sh py,$(KINDS)),all)" ] || ! command -v $(MPICC) >/dev/null || \
+		$(SUBMAKE) MPI=1 BUILD=$(BUILD)-mpi ALONE=$(BUILD) machines
 	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" QUICK="$(QUICK)" tests/run-tests
+
+# The programs that tests run on several machines.
+machines: $(filter %/run %/bench %/serve %/look,$(PROGRAMS:%=$(BUILD)/%)) $(addprefix $(BUILD)/tests/,$(filter machines_%,$(PROGS)))
+	@:
 
 # What runs without Check, a shell or Python: for cross builds, with EMULATOR.
 test-progs:
@@ -406,7 +418,7 @@ help:
 	@echo 'make clean       removes build, build-* and the programs'
 	@echo 'Another compiler or target: make CC=aarch64-linux-gnu-gcc BUILD=build-arm'
 
-.PHONY: all lib package suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
+.PHONY: all lib package suites progs replays fuzzers machines test test-progs test-sanitized test-threaded sanitize \
 	sanitize-memory test-memory coverage test-covered fuzz campaign analyze findings install uninstall format stats clean help FORCE
 .SECONDARY:
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -26,6 +27,7 @@ static struct {
     uint64_t latency_ns, bytes_per_s; /* of a slower network, played; or 0 */
     uint64_t link_free;               /* when the last bytes have left it */
     struct lock *lock;                /* of calls of MPI */
+    uint64_t spin_ns;                 /* 0 where processes share processors */
 } world = {.size = 1};
 
 int machines_size(void)
@@ -96,7 +98,7 @@ static void await(struct transfer *t, bool aside)
         ns = clock_ns() - t->begin;
         if (aside || ns > YIELD_NS)
             nap(aside ? NAP_NS / 4 : NAP_NS);
-        else if (ns >= SPIN_NS)
+        else if (ns >= world.spin_ns)
             sched_yield();
     }
     play_network(t->received);
@@ -216,6 +218,15 @@ static void read_network(void)
         world.latency_ns = us * 1000, world.bytes_per_s = mbit * 125000;
 }
 
+/* Whoever spins on a host with more processes than processors keeps the others from what he waits for. */
+static void read_hosts(void)
+{
+    long here = 0;
+    for (int r = 0; r < world.size; r++)
+        here += !strcmp(world.hosts[r], world.hosts[world.rank]);
+    world.spin_ns = here > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPIN_NS;
+}
+
 enum tern_status machines_start(struct tern_error *e)
 {
     int given = 0, has = 0;
@@ -242,6 +253,7 @@ enum tern_status machines_start(struct tern_error *e)
     host[n < HOST_NAME ? n : HOST_NAME - 1] = 0;
     memcpy(world.hosts[world.rank], host, HOST_NAME);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.hosts, HOST_NAME, MPI_BYTE, MPI_COMM_WORLD);
+    read_hosts();
     read_network();
     return TERN_OK;
 }
