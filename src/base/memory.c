@@ -81,6 +81,15 @@ void memory_advise_huge(void *p, size_t n)
 #endif
 }
 
+void memory_advise_small(void *p, size_t n)
+{
+#ifdef MADV_NOHUGEPAGE
+    (void)madvise(p, n, MADV_NOHUGEPAGE);
+#else
+    (void)p, (void)n;
+#endif
+}
+
 void memory_release(void *p, size_t n)
 {
     if (p)

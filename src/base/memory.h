@@ -17,6 +17,8 @@ uint64_t memory_available_at(const char *root); /* files under `root` in place o
 void *memory_reserve(size_t n);
 /* Asks for large pages under a reserved range or a file's mapping, before it is touched. */
 void memory_advise_huge(void *p, size_t n);
+/* Asks for small ones, where only parts of the range will be touched. */
+void memory_advise_small(void *p, size_t n);
 void memory_release(void *p, size_t n); /* the whole range; NULL is fine */
 
 /* Makes the whole pages that hold p .. p + n, a file's mapping, private memory that reads as zeros,

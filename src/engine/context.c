@@ -8,7 +8,6 @@
 #include "engine/memory_plan.h"
 #include "model/forward.h"
 #include "model/mtp.h"
-#include "model/split.h"
 #include "model/recurrence.h"
 #include "tern_lab.h"
 #include "weights/load.h"
@@ -94,7 +93,7 @@ enum tern_status tern_context_open_plan(tern_context **out, tern_model *m,
     lead_open(c, plan);
     enum tern_status s = open_parts(c, m, e);
     s = follow_opened(c, s, e);
-    if (!s && plan->weights <= plan->available && !split_of(m->model))
+    if (!s && plan->weights <= plan->available)
         load_ahead(m->model->weights);
     if (s)
         tern_context_close(c);

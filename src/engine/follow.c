@@ -236,21 +236,33 @@ void lead_open(tern_context *c, const struct tern_memory *plan)
     give(c, (struct order){.kind = ORDER_OPEN}, plan, sizeof *plan);
 }
 
-enum tern_status follow_opened(tern_context *c, enum tern_status status, struct tern_error *e)
+/* The first machine's failure that all reports tell of, or this one's */
+static enum tern_status agree(enum tern_status status, struct tern_error *e)
 {
     size_t n = (size_t)machines_size();
-    if (!split_of(c->model->model))
-        return status;
     struct report *reports = calloc(n, sizeof *reports);
     if (!reports)
         return error_memory(e, "the machines' reports", n * sizeof *reports);
-    struct report *own = &reports[machines_rank()];
-    put_report(own, status, e);
+    put_report(&reports[machines_rank()], status, e);
     (void)meet(reports);
     for (size_t r = 0; r < n && !status; r++)
         if (reports[r].status)
             status = error_set(e, reports[r].status, "%s: %s", reports[r].host, reports[r].message);
     free(reports);
+    return status;
+}
+
+enum tern_status follow_opened(tern_context *c, enum tern_status status, struct tern_error *e)
+{
+    return split_of(c->model->model) ? agree(status, e) : status;
+}
+
+enum tern_status follow_loaded(struct tern_model *m, enum tern_status status, struct tern_error *e)
+{
+    if (!m || !m->model || !split_of(m->model))
+        return status;
+    status = agree(status, e);
+    all.open = !status; /* else all know, and nobody follows */
     return status;
 }
 

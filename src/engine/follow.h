@@ -13,6 +13,9 @@
 enum tern_status follow_meet(struct tern_model *m, enum tern_status status, const char *share,
                              struct tern_error *e);
 
+/* Meets them again, when what each needs of the model was copied and locked, where that was wanted */
+enum tern_status follow_loaded(struct tern_model *m, enum tern_status status, struct tern_error *e);
+
 /* The model is closed: the others end, too. NULL: the one that is open */
 void follow_end(const struct tern_model *m);
 
@@ -35,6 +38,7 @@ void lead_prefix_clear(tern_context *c);
 #else
 
 #define follow_meet(m, status, share, e) (status)
+#define follow_loaded(m, status, e) (status)
 #define follow_end(m) ((void)0)
 #define lead_open(c, plan) ((void)0)
 #define follow_opened(c, status, e) (status)

@@ -89,7 +89,7 @@ enum tern_status tern_context_plan(const tern_model *m, const struct tern_contex
     const struct tern_context_params *p = params ? params : &defaults;
     uint64_t rows, sum;
     *plan = (struct tern_memory){
-        .weights = weights_file_bytes(m->model->weights),
+        .weights = weights_own_bytes(m->model->weights),
         .available = memory_available(),
         .n_ctx = p->n_ctx ? p->n_ctx : (uint32_t)m->model->max_seq,
         .n_seqs = p->n_seqs ? p->n_seqs : 1,

@@ -9,6 +9,8 @@
 #include "base/thread_count.h"
 #include "engine/api_chat.h"
 #include "engine/follow.h"
+#include "model/slices.h"
+#include "model/split.h"
 #include "sample/sampler.h"
 #include "weights/checksums.h"
 #include "weights/finite.h"
@@ -164,6 +166,18 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     m->spelling->quota.arg = p->arg;
     if (m->tokenizer)
         tokenizer_stop_when(m->tokenizer, p->stop, p->arg);
+    return TERN_OK;
+}
+
+/* Copies and locks, when it is known what of the file this machine needs. */
+static enum tern_status load(struct tern_model *m, const struct tern_model_params *p,
+                             struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+#ifdef TERN_MPI
+    if (split_of(m->model) && (s = slices_find(m->model, e)))
+        return s;
+#endif
     pool_stop_when(m->pool, p->stop, p->arg);
     if (p->load & TERN_LOAD_COPY)
         s = load_copy(m->model->weights, m->pool, e);
@@ -180,9 +194,13 @@ enum tern_status tern_model_open(tern_model **out, const char *path,
     struct fpenv saved = fpenv_enter();
     struct tern_model *m = calloc(1, sizeof *m);
     *out = NULL;
-    enum tern_status s = m ? open_parts(m, path, params ? params : &defaults, e)
-                           : error_memory(e, "the model", sizeof *m);
-    s = follow_meet(m, s, params ? params->share : NULL, e);
+    params = params ? params : &defaults;
+    enum tern_status s =
+        m ? open_parts(m, path, params, e) : error_memory(e, "the model", sizeof *m);
+    s = follow_meet(m, s, params->share, e);
+    if (!s)
+        s = load(m, params, e);
+    s = follow_loaded(m, s, e);
     if (s)
         tern_model_close(m);
     else

@@ -62,17 +62,6 @@ static struct portion times(struct portion heads, size_t width, size_t from)
 
 #ifdef TERN_MPI
 
-/* A norm of the states over several heads waits for all of them. The gate comes then after it, or before. */
-static bool norm_is_whole(const struct mixer *x)
-{
-    return x->norm && x->norm_groups < x->v_heads;
-}
-
-static bool state_gate_is_whole(const struct mixer *x)
-{
-    return norm_is_whole(x) && x->norm_order == STATE_NORM_FIRST;
-}
-
 #endif
 
 /* The rows that a layer's mixers read */

@@ -91,6 +91,17 @@ struct portion own_kv(const struct model *m, const struct layer *w);
 struct portion own_states(const struct model *m, const struct mixer *x);
 struct portion own_keys(const struct model *m, const struct mixer *x);
 
+/* A norm of the states over several heads waits for all of them. The gate comes then after it, or before. */
+static inline bool norm_is_whole(const struct mixer *x)
+{
+    return x->norm && x->norm_groups < x->v_heads;
+}
+
+static inline bool state_gate_is_whole(const struct mixer *x)
+{
+    return norm_is_whole(x) && x->norm_order == STATE_NORM_FIRST;
+}
+
 /* Items of a run over the tiles of these rows for n rows of a batch (linear.h) */
 struct portion own_tiles(struct portion rows, size_t n);
 

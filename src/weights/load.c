@@ -44,6 +44,16 @@ static void read_shares(void *arg, size_t begin, size_t end, int thread)
     struct copy_job *j = arg;
     size_t n = weights_count(j->w);
     uint64_t from = 0;
+#ifdef TERN_MPI
+    const struct slices *own = weights_slices(j->w);
+    for (size_t i = 0; i < own->n && !j->failed; i++) {
+        struct slice s = own->list[i];
+        read_part(j, cut(s.begin, s.end, begin, (uint64_t)j->n_shares),
+                  cut(s.begin, s.end, end, (uint64_t)j->n_shares), thread);
+    }
+    if (own->n)
+        return;
+#endif
     for (size_t i = 0; i <= n && !j->failed; i++) {
         uint64_t to = i < n ? weights_at(j->w, i)->offset : weights_file_bytes(j->w);
         uint64_t a = cut(from, to, begin, (uint64_t)j->n_shares);
@@ -71,16 +81,36 @@ static enum tern_status check_room(uint64_t bytes, const char *path, struct tern
                      (unsigned long long)(available / MIB));
 }
 
+/* Huge pages, but only inside of what this machine needs. */
+static void advise_slices(const struct weights *w, char *map)
+{
+#ifdef TERN_MPI
+    enum { HUGE_PAGE = 2 * MIB, LEAST = 4 * HUGE_PAGE };
+    const struct slices *own = weights_slices(w);
+    if (own->n)
+        memory_advise_small(map, (size_t)weights_file_bytes(w));
+    for (size_t i = 0; i < own->n; i++) {
+        uintptr_t begin = (uintptr_t)map + own->list[i].begin, end = (uintptr_t)map + own->list[i].end;
+        begin = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, end = end / HUGE_PAGE * HUGE_PAGE;
+        if (begin + LEAST <= end)
+            memory_advise_huge((void *)begin, end - begin);
+    }
+#else
+    (void)w, (void)map;
+#endif
+}
+
 static enum tern_status copy_open(struct copy_job *j, struct pool *pool, struct tern_error *e)
 {
     const char *path = weights_path(j->w);
-    const uint64_t bytes = weights_file_bytes(j->w);
+    const uint64_t bytes = weights_own_bytes(j->w);
     enum tern_status s = weights_unchanged(j->w, j->fd, e);
     if (s)
         return s;
-    if (!memory_replace(j->to, (size_t)bytes))
+    if (!memory_replace(j->to, (size_t)weights_file_bytes(j->w)))
         return error_set(e, TERN_NO_MEMORY, "%s: not enough memory for a copy of %llu MiB", path,
                          (unsigned long long)(bytes / MIB));
+    advise_slices(j->w, j->to);
     pool_run(pool, (size_t)j->n_shares, read_shares, j);
     if (j->status)
         return j->status;
@@ -98,7 +128,7 @@ enum tern_status load_copy(struct weights *w, struct pool *pool, struct tern_err
     uint64_t bytes;
     weights_mapping(w, &map, &n);
     j.to = (char *)map;
-    enum tern_status s = check_room(weights_file_bytes(w), weights_path(w), j.e);
+    enum tern_status s = check_room(weights_own_bytes(w), weights_path(w), j.e);
     if (s || (s = file_open(&j.fd, &bytes, weights_path(w), j.e)))
         return s;
     s = copy_open(&j, pool, j.e);
@@ -111,20 +141,52 @@ void load_ahead(const struct weights *w)
     const void *map;
     size_t bytes;
     weights_mapping(w, &map, &bytes);
+#ifdef TERN_MPI
+    const struct slices *own = weights_slices(w);
+    for (size_t i = 0; i < own->n; i++) {
+        uint64_t begin = own->list[i].begin / PAGE * PAGE;
+        if (!own->list[i].rare)
+            memory_expect((const char *)map + begin, (size_t)(own->list[i].end - begin));
+    }
+    if (own->n)
+        return;
+#endif
     memory_advise_huge((void *)map, bytes);
     memory_expect(map, bytes);
 }
 
-enum tern_status load_lock(const struct weights *w, struct pool *pool, struct tern_error *e)
+/* Bytes at .. end - 1 of the mapping; false when it was stopped, or refused, with errno */
+static bool lock_range(const char *map, size_t at, size_t end, struct pool *pool, uint64_t *limit)
+{
+    for (; at < end && !pool_stopped(pool, 0); at += PART)
+        if (!memory_lock(map + at, end - at < PART ? end - at : PART, limit))
+            break;
+    return at >= end;
+}
+
+static bool lock_all(const struct weights *w, struct pool *pool, uint64_t *limit)
 {
     const void *map;
-    size_t bytes, at = 0;
-    uint64_t limit;
+    size_t bytes;
     weights_mapping(w, &map, &bytes);
-    for (; at < bytes && !pool_stopped(pool, 0); at += PART)
-        if (!memory_lock((const char *)map + at, bytes - at < PART ? bytes - at : PART, &limit))
-            break;
-    if (at >= bytes)
+#ifdef TERN_MPI
+    const struct slices *own = weights_slices(w);
+    bool locked = true;
+    for (size_t i = 0; i < own->n && locked; i++) {
+        size_t begin = (size_t)(own->list[i].begin / PAGE * PAGE);
+        locked = lock_range(map, begin, (size_t)own->list[i].end, pool, limit);
+    }
+    if (own->n)
+        return locked;
+#endif
+    return lock_range(map, 0, bytes, pool, limit);
+}
+
+enum tern_status load_lock(const struct weights *w, struct pool *pool, struct tern_error *e)
+{
+    const uint64_t bytes = weights_own_bytes(w);
+    uint64_t limit = UINT64_MAX;
+    if (lock_all(w, pool, &limit))
         return TERN_OK;
     if (pool_stopped(pool, 0))
         return stopped(w, e);

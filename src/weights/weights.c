@@ -28,6 +28,9 @@ struct weights {
     struct keys config;
     void *map;          /* [file_bytes], or NULL */
     struct stat opened; /* the file as it was */
+#ifdef TERN_MPI
+    struct slices slices;
+#endif
 };
 
 typedef unsigned long long ull; /* for printf */
@@ -455,6 +458,9 @@ void weights_close(struct weights *w)
     if (w->map)
         munmap(w->map, (size_t)w->file_bytes);
     keys_close(&w->config);
+#ifdef TERN_MPI
+    free(w->slices.list);
+#endif
     free(w->names);
     free(w->bound);
     free(w->by_name);
@@ -547,6 +553,33 @@ void weights_mapping(const struct weights *w, const void **start, size_t *bytes)
     *start = w->map;
     *bytes = (size_t)w->file_bytes;
 }
+
+/* ---- several machines ---- */
+
+#ifdef TERN_MPI
+
+enum tern_status weights_take_slices(struct weights *w, struct slices s, struct tern_error *e)
+{
+    (void)e;
+    free(w->slices.list);
+    w->slices = s;
+    return TERN_OK;
+}
+
+const struct slices *weights_slices(const struct weights *w)
+{
+    return &w->slices;
+}
+
+uint64_t weights_own_bytes(const struct weights *w)
+{
+    uint64_t bytes = w->slices.n ? 0 : w->file_bytes;
+    for (const struct slice *s = w->slices.list; s && s < w->slices.list + w->slices.n; s++)
+        bytes += s->rare ? 0 : s->end - s->begin;
+    return bytes;
+}
+
+#endif
 
 /* ---- binding ---- */
 

@@ -75,6 +75,34 @@ uint64_t weights_header_bytes(const struct weights *w);
 uint64_t weights_file_bytes(const struct weights *w);
 void weights_mapping(const struct weights *w, const void **start, size_t *bytes);
 
+/* Bytes of the file that this machine needs: all of them, or the slices below */
+#ifdef TERN_MPI
+
+/* Bytes begin .. end - 1 of the file. Rare: embeddings, of which a token reads one row, in a matrix that is
+ * also a head */
+struct slice {
+    uint64_t begin, end;
+    bool rare;
+};
+struct slices {
+    struct slice *list; /* [n], ascending */
+    size_t n;           /* 0: all of the file */
+};
+
+/* The weights own the list from now on, whatever is returned. */
+enum tern_status weights_take_slices(struct weights *w, struct slices s, struct tern_error *e);
+const struct slices *weights_slices(const struct weights *w);
+uint64_t weights_own_bytes(const struct weights *w); /* without rare ones */
+
+#else
+
+static inline uint64_t weights_own_bytes(const struct weights *w)
+{
+    return weights_file_bytes(w);
+}
+
+#endif
+
 /* TERN_IO unless fd is the file that was opened, as it was then. */
 enum tern_status weights_unchanged(const struct weights *w, int fd, struct tern_error *e);
 
