@@ -360,6 +360,16 @@ struct tern_memory {
 enum tern_status tern_context_plan(const tern_model *model,
                                    const struct tern_context_params *params,
                                    struct tern_memory *plan, struct tern_error *e);
+#ifdef TERN_MPI
+/* What machine `rank` has of the model, and what the context that was planned last takes there. Only rank
+ * 0 knows. 0: there is no such machine. */
+struct tern_machine {
+    const char *host;
+    uint64_t share, shares;    /* of the rows: so many of so many */
+    struct tern_memory memory; /* weights: its own, without embeddings that only tokens read */
+};
+int tern_machine(const tern_model *model, uint32_t rank, struct tern_machine *out);
+#endif
 /* Opens exactly what tern_context_plan found for this model. */
 enum tern_status tern_context_open_plan(tern_context **out, tern_model *model,
                                         const struct tern_memory *plan, struct tern_error *e);

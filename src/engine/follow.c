@@ -10,11 +10,13 @@
 #include "base/machines.h"
 #include "engine/guess/heads.h"
 #include "engine/machine_speed.h"
+#include "engine/memory_plan.h"
 #include "model/split.h"
 #include "weights/weights.h"
 
 enum order_kind {
     ORDER_END,
+    ORDER_PLAN,
     ORDER_OPEN,
     ORDER_CLOSE,
     ORDER_RUN,
@@ -49,10 +51,17 @@ struct order {
     struct order_row rows[SHORT_ROWS]; /* all n of a short batch; of a long one they follow */
 };
 
+struct planned { /* by a machine */
+    struct tern_memory memory;
+    uint32_t status;
+    char message[sizeof(((struct tern_error *)0)->text)];
+};
+
 /* MPI belongs to the process, and so does this. */
 static struct {
     struct split split; /* of the model that is on all machines */
     bool open, over;    /* a model is open on all machines; somebody has left */
+    struct planned *planned; /* [size] of the last plan that was made */
     tern_context *contexts[MOST_CONTEXTS];
     struct order_row *rows; /* [n_rows] of a long batch */
     size_t n_rows;
@@ -92,7 +101,7 @@ static void put_report(struct report *r, enum tern_status status, const struct t
     r->status = status, r->arith = TERN_ARITH;
     put_text(r->version, sizeof r->version, TERN_VERSION);
     put_text(r->host, sizeof r->host, machines_host(machines_rank()));
-    put_text(r->message, sizeof r->message, status ? e->text : "");
+    put_text(r->message, sizeof r->message, status && e ? e->text : "");
 }
 
 /* A process that ends tells the others, which may wait for it with a model that they opened. */
@@ -225,6 +234,72 @@ static void give(const tern_context *c, struct order order, const void *more, si
     }
 }
 
+/* Of one machine: rank 0 says what is wanted, and all say what that takes there. */
+static enum tern_status plan_on_all(const struct tern_model *m, const struct tern_context_params *p,
+                                    plan_fn plan_here, struct tern_memory *plan, struct tern_error *e)
+{
+    size_t at[MOST_MACHINES + 1], n = (size_t)machines_size();
+    struct planned *own = &all.planned[machines_rank()];
+    enum tern_status s = plan_here(m, p, plan, e);
+    for (size_t r = 0; r <= n; r++)
+        at[r] = r * sizeof *own;
+    *own = (struct planned){.memory = *plan, .status = s};
+    put_text(own->message, sizeof own->message, s ? e->text : "");
+    machines_gather(all.planned, at);
+    for (size_t r = 0; r < n && !s; r++)
+        if (all.planned[r].status)
+            s = error_set(e, all.planned[r].status, "%s: %s", machines_host((int)r),
+                          all.planned[r].message);
+    return s;
+}
+
+static enum tern_status plan_as_ordered(const struct tern_model *m, const struct tern_context_params *p,
+                                        plan_fn plan_here, struct tern_memory *plan,
+                                        struct tern_error *e)
+{
+    struct order order = {.kind = ORDER_PLAN};
+    struct tern_context_params params = *p;
+    machines_broadcast(&order, sizeof order);
+    machines_broadcast(&params, sizeof params);
+    return plan_on_all(m, &params, plan_here, plan, e);
+}
+
+/* A context of the model's length is reduced to what the smallest machine has room for. */
+enum tern_status follow_planned(const struct tern_model *m, const struct tern_context_params *p,
+                                plan_fn plan_here, struct tern_memory *plan, struct tern_error *e)
+{
+    struct tern_context_params params = *p;
+    struct tern_error mine;
+    e = e ? e : &mine;
+    if (!split_of(m->model))
+        return plan_here(m, p, plan, e);
+    if (machines_rank())
+        return plan_on_all(m, p, plan_here, plan, e);
+    enum tern_status s = plan_as_ordered(m, p, plan_here, plan, e);
+    uint32_t least = plan->n_ctx;
+    for (int r = 0; r < machines_size(); r++)
+        least = all.planned[r].memory.n_ctx < least ? all.planned[r].memory.n_ctx : least;
+    if (!s && least < plan->n_ctx) {
+        params.n_ctx = least;
+        s = plan_as_ordered(m, &params, plan_here, plan, e);
+        plan->reduced = true;
+    }
+    return s;
+}
+
+int tern_machine(const tern_model *m, uint32_t rank, struct tern_machine *out)
+{
+    const struct split *s = split_of(m->model);
+    *out = (struct tern_machine){.host = ""};
+    if (!s || rank >= s->n)
+        return 0;
+    *out = (struct tern_machine){.host = machines_host((int)rank),
+                                 .share = s->until[rank + 1] - s->until[rank],
+                                 .shares = s->until[s->n],
+                                 .memory = all.planned[rank].memory};
+    return 1;
+}
+
 void lead_open(tern_context *c, const struct tern_memory *plan)
 {
     size_t n = 0;
@@ -261,6 +336,10 @@ enum tern_status follow_loaded(struct tern_model *m, enum tern_status status, st
 {
     if (!m || !m->model || !split_of(m->model))
         return status;
+    free(all.planned);
+    all.planned = calloc((size_t)machines_size(), sizeof *all.planned);
+    if (!status && !all.planned)
+        status = error_memory(e, "the machines' plans", sizeof *all.planned);
     status = agree(status, e);
     all.open = !status; /* else all know, and nobody follows */
     return status;
@@ -382,7 +461,18 @@ static enum tern_status follow_open(tern_model *m, const struct order *order, st
 {
     struct tern_memory plan;
     machines_broadcast(&plan, sizeof plan);
+    enum tern_status s = memory_plan_again(m, &plan, e);
+    if (s)
+        return agree(s, e);
     return tern_context_open_plan(&all.contexts[order->context], m, &plan, e);
+}
+
+static void follow_plan(const tern_model *m, struct tern_error *e)
+{
+    struct tern_context_params params;
+    struct tern_memory plan;
+    machines_broadcast(&params, sizeof params);
+    (void)tern_context_plan(m, &params, &plan, e);
 }
 
 static enum tern_status follow_find(tern_context *c, const struct order *order,
@@ -416,7 +506,10 @@ static bool follow(tern_model *m, const struct order *order, enum tern_status *s
     case ORDER_END:
         return false;
     case ORDER_OPEN:
-        (void)follow_open(m, order, NULL);
+        (void)follow_open(m, order, e);
+        break;
+    case ORDER_PLAN:
+        follow_plan(m, e);
         break;
     case ORDER_CLOSE:
         tern_context_close(c);

@@ -16,6 +16,13 @@ enum tern_status follow_meet(struct tern_model *m, enum tern_status status, cons
 /* Meets them again, when what each needs of the model was copied and locked, where that was wanted */
 enum tern_status follow_loaded(struct tern_model *m, enum tern_status status, struct tern_error *e);
 
+/* Plans a context here, and on the other machines too where the model is on all: what fits all of them.
+ * A machine that it does not fit is named. */
+typedef enum tern_status (*plan_fn)(const struct tern_model *m, const struct tern_context_params *p,
+                                    struct tern_memory *plan, struct tern_error *e);
+enum tern_status follow_planned(const struct tern_model *m, const struct tern_context_params *p,
+                                plan_fn plan_here, struct tern_memory *plan, struct tern_error *e);
+
 /* The model is closed: the others end, too. NULL: the one that is open */
 void follow_end(const struct tern_model *m);
 
@@ -39,6 +46,7 @@ void lead_prefix_clear(tern_context *c);
 
 #define follow_meet(m, status, share, e) (status)
 #define follow_loaded(m, status, e) (status)
+#define follow_planned(m, p, plan_here, plan, e) plan_here(m, p, plan, e)
 #define follow_end(m) ((void)0)
 #define lead_open(c, plan) ((void)0)
 #define follow_opened(c, status, e) (status)

@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "engine/follow.h"
 #include "model/cache.h"
 #include "model/state.h"
 
@@ -82,11 +83,23 @@ static enum tern_status too_large(const struct tern_memory *p, struct tern_error
                      (unsigned long long)(p->available >> 20));
 }
 
-enum tern_status tern_context_plan(const tern_model *m, const struct tern_context_params *params,
-                                   struct tern_memory *plan, struct tern_error *e)
+#ifdef TERN_MPI
+
+enum tern_status memory_plan_again(const struct tern_model *m, struct tern_memory *plan,
+                                   struct tern_error *e)
 {
-    static const struct tern_context_params defaults = {0};
-    const struct tern_context_params *p = params ? params : &defaults;
+    uint64_t sum;
+    plan->weights = weights_own_bytes(m->model->weights);
+    plan->available = memory_available();
+    enum tern_status s = measure(m, plan, &sum, e);
+    return s || sum <= plan->available ? s : too_large(plan, e);
+}
+
+#endif
+
+static enum tern_status plan_here(const struct tern_model *m, const struct tern_context_params *p,
+                                  struct tern_memory *plan, struct tern_error *e)
+{
     uint64_t rows, sum;
     *plan = (struct tern_memory){
         .weights = weights_own_bytes(m->model->weights),
@@ -112,4 +125,12 @@ enum tern_status tern_context_plan(const tern_model *m, const struct tern_contex
     if (s) /* no number that was not found out */
         plan->cache = plan->batch = 0;
     return s || sum <= plan->available ? s : too_large(plan, e);
+}
+
+enum tern_status tern_context_plan(const tern_model *m, const struct tern_context_params *params,
+                                   struct tern_memory *plan, struct tern_error *e)
+{
+    static const struct tern_context_params defaults = {0};
+    params = params ? params : &defaults;
+    return follow_planned(m, params, plan_here, plan, e);
 }

@@ -12,4 +12,10 @@ enum tern_status memory_plan_check(const struct model *m, const struct tern_memo
 /* What the plan asks of the cache */
 struct cache_request memory_plan_cache(const struct tern_memory *plan);
 
+#ifdef TERN_MPI
+/* Another machine's plan, with what it takes on this one. TERN_NO_MEMORY when that is too much. */
+enum tern_status memory_plan_again(const struct tern_model *m, struct tern_memory *plan,
+                                   struct tern_error *e);
+#endif
+
 #endif

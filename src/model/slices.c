@@ -45,8 +45,8 @@ static void cut(const struct cutter *c, const struct matrix *matrix, struct port
         return;
     struct need *need = need_of(c, matrix->data);
     rows.begin = rows.begin / SPLIT_UNIT * SPLIT_UNIT;
-    rows.end = rows.begin < rows.end ? min_size(round_up(rows.end, SPLIT_UNIT), matrix->rows)
-                                     : rows.begin;
+    rows.end =
+        rows.begin < rows.end ? min_size(round_up(rows.end, SPLIT_UNIT), matrix->rows) : rows.begin;
     need->rows[need->n++] = rows;
 }
 

@@ -4,7 +4,10 @@
 #ifdef TERN_MPI
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
+
+#include "app/cli/number.h"
 
 static bool follows(void)
 {
@@ -30,6 +33,20 @@ bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)
     if (!follows())
         return false;
     *s = tern_follow(model, e);
+    return true;
+}
+
+bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
+{
+    char a[32], b[32], c[32], d[32];
+    struct tern_machine m;
+    if (!tern_machine(model, i, &m))
+        return false;
+    snprintf(line, size, "%s (rank %u): %.1f %% of the rows; weights %s, cache %s, batch %s; available %s\n",
+             m.host, i, 100.0 * (double)m.share / (double)m.shares,
+             number_bytes(m.memory.weights, a, sizeof a), number_bytes(m.memory.cache, b, sizeof b),
+             number_bytes(m.memory.batch, c, sizeof c),
+             number_bytes(m.memory.available, d, sizeof d));
     return true;
 }
 

@@ -4,6 +4,7 @@
 #define CLI_TEAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "tern.h"
 
@@ -14,6 +15,10 @@ enum tern_status team_start(struct tern_error *e);
 
 /* True on a machine beside the first: it has followed with the model that was opened, as *s says. */
 bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e);
+
+/* What machine number i has of the model, and what the context planned last takes there, as a line; false
+ * where there are no more. */
+bool team_line(const tern_model *model, uint32_t i, char *line, size_t size);
 
 /* This machine's exit code: the first one's counts. */
 int team_exit(int code);
@@ -29,6 +34,12 @@ static inline enum tern_status team_start(struct tern_error *e)
 static inline bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)
 {
     (void)model, (void)s, (void)e;
+    return false;
+}
+
+static inline bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
+{
+    (void)model, (void)i, (void)line, (void)size;
     return false;
 }
 

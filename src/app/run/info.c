@@ -4,6 +4,7 @@
 #include "app/cli/cache_size.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
+#include "app/cli/team.h"
 #include "tern_lab.h"
 
 #include <string.h>
@@ -153,6 +154,19 @@ static void show_tensors(const tern_model *model)
     }
 }
 
+static void show_machines(const tern_model *model)
+{
+    struct tern_context_params params = {.n_ctx = 0};
+    struct tern_memory plan;
+    char line[256];
+    for (uint32_t i = 0; team_line(model, i, line, sizeof line); i++) {
+        if (!i)
+            (void)tern_context_plan(model, &params, &plan, NULL);
+        (void)team_line(model, i, line, sizeof line);
+        out_print("%-12s%s", i ? "" : "machines", line);
+    }
+}
+
 enum tern_status info_describe(const tern_model *model, const char *path, int verbose,
                                struct tern_error *e)
 {
@@ -182,6 +196,7 @@ enum tern_status info_describe(const tern_model *model, const char *path, int ve
     show_tokenizer(model, &i);
     show_chat(model);
     out_print("machine     %s, %s\n", i.cpu, i.threads_why);
+    show_machines(model);
     show_tensors(model);
     return TERN_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "app/cli/number.h"
 #include "app/cli/signals.h"
+#include "app/cli/team.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,9 @@ static void say(const tern_model *model, const struct run_options *o,
                 draft ? "draft" : "memory", number_bytes(plan->weights, a, sizeof a),
                 number_bytes(plan->cache, b, sizeof b), plan->n_ctx,
                 number_bytes(plan->batch, c, sizeof c), plan->n_batch, plan->n_logits, d);
+        char line[256];
+        for (uint32_t i = 0; !draft && team_line(model, i, line, sizeof line); i++)
+            fprintf(stderr, "memory: %s", line);
         if (plan->states)
             fprintf(stderr, "states: %s of the cache, %u snapshots\n",
                     number_bytes(plan->states, a, sizeof a), plan->n_snapshots);
