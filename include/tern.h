@@ -91,9 +91,10 @@ struct tern_model_params {
      * several at once. Non-zero ends that with TERN_CANCELLED. */
     int (*stop)(void *arg);
     void *arg;
-    /* What all constraints of the model and the texts in them may take together; 0: no limit. One that wants more
-     * gets TERN_NO_MEMORY. Before that make_room(arg) is asked, unless it is NULL, in any thread: non-zero means
-     * that it closed constraints, and that there may be room now. It calls nothing else. */
+    /* What all constraints of the model and the texts in them may take together; 0: no limit. One that finds no
+     * room gets TERN_NO_MEMORY; one that is too large alone, TERN_LIMIT. Before that make_room(arg) is asked,
+     * unless it is NULL, in any thread: non-zero means that it closed constraints, and that there may be room
+     * now. It calls nothing else. */
     size_t constraint_bytes;
     int (*make_room)(void *arg);
 #ifdef TERN_MPI

@@ -12,6 +12,14 @@ bool quota_take(struct quota *q, size_t n)
 {
     if (!q)
         return true;
+    if (q->of) {
+        bool fits = quota_take(q->of, n);
+        if (fits)
+            q->used += n;
+        else
+            q->refused = q->used + n;
+        return fits;
+    }
     size_t used = q->used;
     for (;;) {
         if (used > q->limit || n > q->limit - used) {
@@ -27,6 +35,11 @@ bool quota_take(struct quota *q, size_t n)
 
 void quota_give(struct quota *q, size_t n)
 {
-    if (q)
+    for (; q; q = q->of)
         q->used -= n;
+}
+
+bool quota_never_fits(const struct quota *q)
+{
+    return q->of && q->refused > q->of->limit;
 }

@@ -345,12 +345,16 @@ class Constraints(unittest.TestCase):
         limit = int(measured.metric("tern_constraint_most_bytes"))
         self.assertGreater(limit, 100_000)
         self.assertEqual(measured.metric("tern_constraint_max_bytes"), 256 << 20)
-        for i, want in ((-1, 503), (0, 200), (1, 200)):
+        for i, want in ((-100_000, 400), (-1, 400), (0, 200), (1, 200)):
             server = self.serve("--max-constraint-memory", limit + i)
             code, headers, body = server.post("/v1/completions", self.body(), timeout=60)
             self.assertEqual(code, want, body)
-            if code == 503:
-                self.assertEqual((headers["retry-after"], body["error"]["code"]), ("1", "out_of_memory"))
+            if code == 400:  # trying again would not help
+                self.assertNotIn("retry-after", headers)
+                self.assertEqual((body["error"]["type"], body["error"]["param"]), ("invalid_request_error", "json_schema"))
+                wants, may = map(int, re.findall("[0-9]+", body["error"]["message"]))
+                self.assertEqual(may, limit + i)
+                self.assertLess(may, wants)
                 self.assertEqual(server.metric("tern_constraint_bytes"), 0)
             self.assertLessEqual(server.metric("tern_constraint_most_bytes"), limit + i)
 

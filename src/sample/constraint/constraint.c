@@ -47,7 +47,7 @@ static enum tern_status open_regular(const tern_constraint *c, struct constraint
 /* Counts n bytes that constraint_close gives back. */
 static bool count(tern_constraint *c, size_t n)
 {
-    if (!quota_take(c->quota, n))
+    if (!quota_take(&c->quota, n))
         return false;
     c->bytes += n;
     return true;
@@ -183,13 +183,13 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
                                   struct stop *stop, struct tern_error *e)
 {
     const struct tern_constraint_params params = without_mark(marked), *p = &params;
-    struct constraint_form *f = quota_take(c->quota, sizeof *f) ? calloc(1, sizeof *f) : NULL;
+    struct constraint_form *f = quota_take(&c->quota, sizeof *f) ? calloc(1, sizeof *f) : NULL;
     enum tern_status s;
     if (!f)
         return error_memory(e, "a constraint", sizeof *f);
     f->n_users = 1;
     f->whole = f->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
-    f->budget.quota = c->quota;
+    f->budget.quota = &c->quota;
     f->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
     f->budget.stop = stop;
     const uint64_t steps = f->budget.steps;
@@ -256,13 +256,21 @@ enum tern_status constraint_open(tern_constraint **out, const struct spelling *s
     tern_constraint *c = calloc(1, sizeof *c);
     if (!c)
         return error_memory(e, "a constraint", sizeof *c);
-    c->spelling = spelling, c->chat = chat, c->quota = quota;
+    c->spelling = spelling, c->chat = chat;
+    c->quota.limit = SIZE_MAX, c->quota.of = quota;
     enum tern_status s;
     if ((s = lock_open(&c->lock, e)) || (s = open_form(c, p, stop, e)) ||
-        (s = keep_params(c, p, e)))
+        (s = keep_params(c, p, e))) {
+        if (s == TERN_NO_MEMORY && quota_never_fits(&c->quota))
+            s = error_set(
+                e, TERN_LIMIT,
+                "constraint: it takes %zu bytes or more, and all constraints together may "
+                "take %zu",
+                (size_t)c->quota.refused, quota->limit);
         constraint_close(c);
-    else
+    } else {
         *out = c;
+    }
     return s;
 }
 
@@ -275,6 +283,6 @@ void constraint_close(tern_constraint *c)
     free((char *)c->params.text);
     free(c->left_out);
     free(c->notes);
-    quota_give(c->quota, c->bytes);
+    quota_give(&c->quota, c->bytes);
     free(c);
 }

@@ -31,8 +31,8 @@ struct tern_constraint {
     char *notes;           /* owned; what the schema left out */
     const char **left_out; /* [n_left_out] sentences of it */
     size_t n_left_out;
-    struct quota *quota; /* borrowed: of which all memory of it and its states is */
-    size_t bytes;        /* of it, without those of its forms and states */
+    struct quota quota; /* all memory of it and its states; a part of that of all constraints */
+    size_t bytes;       /* of it, without those of its forms and states */
 };
 
 /* `spelling`, `chat` and `quota` outlive it. NULL: the model has no chat template; no quota counts it. `stop` is

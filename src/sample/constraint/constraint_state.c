@@ -52,7 +52,7 @@ static bool grow(struct quota *q, void *array, size_t *capacity, size_t n, size_
 /* For n tokens that are kept, behind those that were dropped */
 static bool reserve(tern_constraint_state *s, size_t n)
 {
-    struct quota *q = s->constraint->quota;
+    struct quota *q = &s->constraint->quota;
     return grow(q, &s->places, &s->capacity, n + 1, sizeof *s->places) &&
            grow(q, &s->tokens, &s->token_capacity, s->n_dropped + n + 1, sizeof *s->tokens);
 }
@@ -63,7 +63,7 @@ static void leave(tern_constraint_state *s)
     track_free(&s->track);
     free(s->places);
     free(s->tokens);
-    quota_give(s->constraint->quota,
+    quota_give(&s->constraint->quota,
                s->capacity * sizeof *s->places + s->token_capacity * sizeof *s->tokens);
 }
 
@@ -72,7 +72,7 @@ static enum step enter(tern_constraint_state *s, tern_constraint *c)
 {
     *s = (tern_constraint_state){.constraint = c,
                                  .form = c->form,
-                                 .track = {.limit = CONSTRAINT_TRACK, .quota = c->quota},
+                                 .track = {.limit = CONSTRAINT_TRACK, .quota = &c->quota},
                                  .compact_at = COMPACT_FIRST,
                                  .renewed_at = SIZE_MAX,
                                  .mask = s->mask};
@@ -86,12 +86,13 @@ enum tern_status constraint_state_open(tern_constraint_state **out, const tern_c
                                        struct tern_error *e)
 {
     size_t bytes = own_bytes(c);
-    bool has_room = quota_take(c->quota, bytes);
+    struct quota *q = &((tern_constraint *)c)->quota;
+    bool has_room = quota_take(q, bytes);
     tern_constraint_state *s = has_room ? calloc(1, sizeof *s) : NULL;
     *out = NULL;
     if (!s || !(s->mask = malloc(mask_bytes(c) + 1))) {
         free(s);
-        quota_give(c->quota, has_room ? bytes : 0);
+        quota_give(q, has_room ? bytes : 0);
         return error_memory(e, "a text's place in its constraint", bytes);
     }
     lock_take(c->lock);
@@ -115,7 +116,7 @@ void constraint_state_close(tern_constraint_state *s)
     struct lock *lock = s->constraint->lock;
     lock_take(lock);
     leave(s);
-    quota_give(s->constraint->quota, own_bytes(s->constraint));
+    quota_give(&s->constraint->quota, own_bytes(s->constraint));
     lock_leave(lock);
     free(s->mask);
     free(s);
@@ -130,7 +131,7 @@ enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_con
         return error_set(e, TERN_USAGE, "the states are of different constraints");
     if (to == from)
         return TERN_OK;
-    struct quota *q = to->constraint->quota;
+    struct quota *q = &to->constraint->quota;
     if (!track_room(&to->track, used))
         return error_memory(e, "a text's place in its constraint", used);
     if (!grow(q, &to->places, &to->capacity, from->n_tokens + 1, sizeof *to->places) ||

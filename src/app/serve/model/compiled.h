@@ -16,8 +16,8 @@ struct server;
 struct compiled;
 
 /* A share of the constraint of these parameters, compiled now if no request had it lately. NULL: *f is a
- * 400, whose message names keyword and place; a 503, because those in use leave no memory; or fault_later. p is copied;
- * its max_bytes and max_steps do not count. */
+ * 400, whose message names keyword and place, or what it takes and may take; a 503, because those in use leave no
+ * memory; or fault_later. p is copied; its max_bytes and max_steps do not count. */
 struct compiled *compiled_find(struct server *s, const struct tern_constraint_params *p,
                                struct fault *f);
 const tern_constraint *compiled_get(const struct compiled *c);
