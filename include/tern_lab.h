@@ -109,6 +109,18 @@ struct tern_network {
     double wait_seconds;            /* for the network, and for machines that are slower */
 };
 void tern_network(struct tern_network *use);
+
+/* What a token should take, in seconds: on this machine alone, which must read all of its weights; on
+ * all machines, of which the slowest reads its share, and all exchange rows. Measures memory for about a
+ * fifth of a second; the network was measured when the model was opened. All is 0 where one machine has
+ * the model, and where this one has too little memory for it. */
+struct tern_network_cost {
+    double alone, together;
+    double exchange, bytes_per_second; /* a small gather; a large one */
+    uint64_t exchanges;                /* of a token */
+};
+enum tern_status tern_network_cost(tern_model *model, struct tern_network_cost *cost,
+                                   struct tern_error *e);
 #endif
 
 /* What this machine is, allows and can do, and what could be better: one call of `report` for each

@@ -28,6 +28,9 @@ static struct {
     uint64_t link_free;               /* when the last bytes have left it */
     struct lock *lock;                /* of calls of MPI */
     uint64_t spin_ns;                 /* 0 where processes share processors */
+    int waiting;                      /* 2: no thread computes */
+    uint64_t waits_from;
+    uint64_t exchange_ns, speed; /* as measured */
 } world = {.size = 1};
 
 int machines_size(void)
@@ -89,11 +92,33 @@ static void play_network(uint64_t bytes)
             sched_yield();
 }
 
+/* Waiting is counted while no thread computes: the only one waits, or both that take turns (aside). */
+static void begin_wait(bool aside)
+{
+    lock_take(world.lock);
+    world.waiting += aside ? 1 : 2;
+    if (world.waiting == 2)
+        world.waits_from = clock_ns();
+    lock_leave(world.lock);
+}
+
+static void end_wait(const struct transfer *t, bool aside)
+{
+    lock_take(world.lock);
+    if (world.waiting == 2)
+        world.use.wait_ns += clock_ns() - world.waits_from;
+    world.waiting -= aside ? 1 : 2;
+    world.use.calls++;
+    world.use.sent += t->sent, world.use.received += t->received;
+    lock_leave(world.lock);
+}
+
 /* Until it is there. MPI's own waiting would take a processor while nobody asks for anything; `aside`:
  * another thread needs the processor. */
 static void await(struct transfer *t, bool aside)
 {
     uint64_t ns = 0;
+    begin_wait(aside);
     while (!is_done(t)) {
         ns = clock_ns() - t->begin;
         if (aside || ns > YIELD_NS)
@@ -102,9 +127,7 @@ static void await(struct transfer *t, bool aside)
             sched_yield();
     }
     play_network(t->received);
-    world.use.calls++;
-    world.use.sent += t->sent, world.use.received += t->received;
-    world.use.wait_ns += clock_ns() - t->begin;
+    end_wait(t, aside);
 }
 
 /* ---- what the others send ---- */
@@ -137,8 +160,8 @@ void machines_gather_begin(int slot, void *all, const size_t *at)
     *t = begin_transfer(own * (size_t)(world.size - 1), total - own);
     if (world.size == 1 || !total)
         return;
-    world.use.gathers++, world.use.gathered += total - own;
     lock_take(world.lock);
+    world.use.gathers++, world.use.gathered += total - own;
     MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, p.counts, p.at, MPI_BYTE, MPI_COMM_WORLD,
                     &t->request);
     lock_leave(world.lock);
@@ -185,6 +208,38 @@ void machines_broadcast(void *x, size_t bytes)
         lock_leave(world.lock);
         await(&t, false);
     }
+}
+
+/* ---- the network itself ---- */
+
+enum { PROBES = 8, PROBE_BYTES = 1 << 20 };
+
+/* The shortest gather of `bytes` in all */
+static uint64_t probe(size_t bytes)
+{
+    static char all[PROBE_BYTES];
+    size_t at[MOST_MACHINES + 1];
+    uint64_t best = UINT64_MAX;
+    for (int r = 0; r <= world.size; r++)
+        at[r] = bytes * (size_t)r / (size_t)world.size;
+    for (int i = 0; i < PROBES; i++) {
+        uint64_t begin = clock_ns(), ns;
+        machines_gather(all, at);
+        ns = clock_ns() - begin;
+        best = ns < best ? ns : best;
+    }
+    return best;
+}
+
+void machines_measure(uint64_t *exchange_ns, uint64_t *bytes_per_s)
+{
+    if (!world.exchange_ns) {
+        world.exchange_ns = probe(MOST_MACHINES);
+        uint64_t ns = probe(PROBE_BYTES), n = (uint64_t)world.size;
+        ns = ns > world.exchange_ns ? ns - world.exchange_ns : 1;
+        world.speed = PROBE_BYTES / n * (n - 1) * 1000000000u / ns;
+    }
+    *exchange_ns = world.exchange_ns, *bytes_per_s = world.speed;
 }
 
 /* ---- start ---- */

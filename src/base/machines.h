@@ -49,6 +49,10 @@ void machines_broadcast(void *x, size_t bytes);
 
 void machines_used(struct machines_use *use);
 
+/* How long a small gather takes, and the bytes a second that a rank gets by large ones. The first call is
+ * made by all ranks, and measures. */
+void machines_measure(uint64_t *exchange_ns, uint64_t *bytes_per_s);
+
 #else
 
 static inline int machines_size(void)

@@ -202,6 +202,10 @@ enum tern_status follow_meet(struct tern_model *m, enum tern_status status, cons
     if (!status)
         m->model->split = &all.split;
     all.open = !status;
+    if (!status) {
+        uint64_t exchange_ns, bytes_per_s;
+        machines_measure(&exchange_ns, &bytes_per_s); /* here, for all are here */
+    }
     free(reports);
     return status;
 }

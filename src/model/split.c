@@ -227,6 +227,21 @@ void split_rows(struct forward *f, const struct act_buffer *b, bool quantized, s
         split_gather(f, planes, split_planes(planes, b, f->n, quantized, cut));
 }
 
+uint64_t split_token_bytes(const struct model *m)
+{
+    uint64_t n = 0;
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        size_t used = w->experts.n_used;
+        size_t heads = w->n_heads ? layer_out_dim(w) : w->mix.out.k;
+        size_t rows = used ? used * w->hidden + w->experts.shared_hidden : w->hidden;
+        size_t group =
+            type_is_quantized(w->down.type) ? GROUP + 2 * sizeof(float) : GROUP * sizeof(float);
+        n += (heads + rows) / GROUP * group + 2 * m->dim * sizeof(float);
+    }
+    return n;
+}
+
 uint64_t split_bytes(const struct model *m, size_t n_batch, size_t n_logits)
 {
     uint64_t most = 3 * m->dim, floats = sizeof(float);

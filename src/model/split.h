@@ -174,6 +174,9 @@ enum { MOST_PLANES = 4 };
 /* Bytes that gathers of a batch take, and planes */
 uint64_t split_bytes(const struct model *m, size_t n_batch, size_t n_logits);
 
+/* Bytes that gathers of one token carry, of all machines together */
+uint64_t split_token_bytes(const struct model *m);
+
 /* The machines' parts of the planes, to all of them */
 void split_gather(struct forward *f, const struct plane *planes, size_t n);
 

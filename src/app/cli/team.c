@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/cli/number.h"
+#include "tern_lab.h"
 
 static bool follows(void)
 {
@@ -48,6 +49,23 @@ bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
              number_bytes(m.memory.batch, c, sizeof c),
              number_bytes(m.memory.available, d, sizeof d));
     return true;
+}
+
+void team_advise(tern_model *model)
+{
+    struct tern_network_cost c;
+    struct tern_model_info info;
+    struct tern_error e;
+    uint32_t rank, n = tern_machines(&rank);
+    tern_model_info(model, &info);
+    if (tern_network_cost(model, &c, &e) || c.together <= c.alone)
+        return;
+    fprintf(
+        stderr,
+        "on this network 1 machine would be faster: about %.1f ms a token instead of %.1f on %u "
+        "machines, which exchange rows %llu times a token, %.0f us each, at %.0f MB/s\n",
+        1e3 * c.alone, 1e3 * c.together, n, (unsigned long long)c.exchanges, 1e6 * c.exchange,
+        1e-6 * c.bytes_per_second);
 }
 
 int team_exit(int code)

@@ -20,10 +20,18 @@ bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)
  * where there are no more. */
 bool team_line(const tern_model *model, uint32_t i, char *line, size_t size);
 
+/* Says so on standard error if the first machine alone should be faster, and has the memory. */
+void team_advise(tern_model *model);
+
 /* This machine's exit code: the first one's counts. */
 int team_exit(int code);
 
 #else
+
+static inline void team_advise(tern_model *model)
+{
+    (void)model;
+}
 
 static inline enum tern_status team_start(struct tern_error *e)
 {

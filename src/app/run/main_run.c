@@ -193,6 +193,8 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
         tern_model_close(model);
         return s;
     }
+    if (!s && !o->value[OPT_QUIET].given)
+        team_advise(model);
     if (!s)
         s = use_template(model, o, e);
     if (!s)

@@ -10,12 +10,14 @@
 #include "engine/model_handle.h"
 #include "tern_lab.h"
 #include "kernels/peak/peak.h"
+#include "model/split.h"
 
 enum {
     BUFFER_BYTES = 512 << 20, /* far beyond any cache, but at most an eighth of the free memory */
     SLICE_BYTES = 1 << 20,    /* unit of the split over threads */
     MEASURE_NS = 200000000,
     MAX_PASSES = 256,
+    GATHERS = 4, /* of a layer (split.h) */
 };
 
 struct tern_meter {
@@ -95,6 +97,39 @@ void tern_network(struct tern_network *use)
                                  .gathers = u.gathers,
                                  .gathered = u.gathered,
                                  .wait_seconds = (double)u.wait_ns * 1e-9};
+}
+
+/* The largest share of a machine, of 1 */
+static double largest_share(const struct split *s)
+{
+    uint64_t most = 0;
+    for (size_t r = 0; r < s->n; r++)
+        most = s->until[r + 1] - s->until[r] > most ? s->until[r + 1] - s->until[r] : most;
+    return (double)most / (double)s->until[s->n];
+}
+
+enum tern_status tern_network_cost(tern_model *model, struct tern_network_cost *cost,
+                                   struct tern_error *e)
+{
+    const struct model *m = model->model;
+    const struct split *s = split_of(m);
+    tern_meter *meter;
+    uint64_t ns, speed;
+    *cost = (struct tern_network_cost){0};
+    if (!s || weights_file_bytes(m->weights) > memory_available())
+        return TERN_OK;
+    enum tern_status status = tern_meter_open(&meter, model, e);
+    if (status)
+        return status;
+    machines_measure(&ns, &speed);
+    cost->exchange = (double)ns * 1e-9, cost->bytes_per_second = (double)speed;
+    cost->exchanges = GATHERS * m->n_layers + 3; /* an order; the logits; what all agree on */
+    cost->alone = (double)model_token_bytes(m) / (tern_meter_read(meter) * 1e9);
+    double bytes = (double)split_token_bytes(m) * (double)(s->n - 1) / (double)s->n;
+    cost->together = cost->alone * largest_share(s) + (double)cost->exchanges * cost->exchange +
+                     bytes / cost->bytes_per_second;
+    tern_meter_close(meter);
+    return TERN_OK;
 }
 #endif
 
