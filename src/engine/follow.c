@@ -110,7 +110,7 @@ static void leave(void)
     static struct report reports[MOST_MACHINES];
     struct tern_error e = {.text = "it ended before it opened the model"};
     follow_end(NULL);
-    put_report(&reports[machines_rank()], TERN_CANCELLED, &e);
+    put_report(&reports[machines_rank()], TERN_IO, &e);
     reports[machines_rank()].leaves = true;
     if (!all.over)
         (void)meet(reports);

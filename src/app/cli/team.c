@@ -20,7 +20,7 @@ static bool follows(void)
 enum tern_status team_start(struct tern_error *e)
 {
     enum tern_status s = tern_machines_start(e);
-    int nowhere = s || !follows() ? -1 : open("/dev/null", O_WRONLY);
+    int nowhere = !follows() ? -1 : open("/dev/null", O_WRONLY);
     if (nowhere >= 0) {
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);

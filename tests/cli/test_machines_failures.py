@@ -1,0 +1,156 @@
+"""Several machines, of which one fails: a sentence that names it, an exit code, and no process that stays.
+
+The programs are those of the folder MACHINES (default: BUILD-mpi)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from cli_case import ROOT, Cli
+
+BUILD = os.environ.get("BUILD", "build")
+MPI = Path(os.environ.get("MACHINES", BUILD + "-mpi"))
+MPIRUN = os.environ.get("MPIRUN", "mpirun")
+PROGRAM = str((MPI / "run").resolve())
+FABLE = str(ROOT / "models/fable.bin")
+QUIET = ["-q", "-t", "1", "--temp", "0"]
+SECONDS = 60  # a start on a busy machine
+# More processes than processors, and as root: Open MPI wants to be told.
+ENVIRONMENT = {
+    **os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}  # fmt: skip
+
+
+def started_with(word: str) -> list[int]:
+    """Processes of the program with this word among their arguments."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if arguments[0] == PROGRAM.encode() and word.encode() in arguments:
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+@unittest.skipUnless(os.access(PROGRAM, os.X_OK) and shutil.which(MPIRUN), "no MPI: make MPI=1")
+class Failures(Cli):
+    def mpirun(self, *machines: list[str], n: int = 1) -> subprocess.CompletedProcess:
+        """n of each of these command lines"""
+        line = [MPIRUN]
+        for command in machines:
+            line += ([":"] if len(line) > 1 else []) + ["-n", str(n), *command]
+        return subprocess.run(line, capture_output=True, timeout=SECONDS, env=ENVIRONMENT)
+
+    def sentence(self, done: subprocess.CompletedProcess, code: int, text: str) -> None:
+        """The program says one line, and it is this."""
+        said = [line for line in done.stderr.decode().splitlines() if line.startswith("run: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertRegex(said[0], text)
+        self.assertEqual((done.returncode, done.stdout), (code, b""), said)
+
+    def run_line(self, model: str, *more: str) -> list[str]:
+        return [PROGRAM, model, "The cat", "-n", "3", *QUIET, *more]
+
+    def test_all_is_well(self):
+        done = self.mpirun(self.run_line(FABLE), n=3)
+        self.assertEqual((done.returncode, done.stdout), (0, self.good(FABLE, "The cat", "-n", "3", *QUIET)))
+
+    def test_another_file(self):
+        done = self.mpirun(self.run_line(FABLE), self.run_line(self.model))
+        self.sentence(done, 3, r": \S+ has another model file \(content id [0-9a-f]{16}\) than \S+ \([0-9a-f]{16}\)$")
+
+    def test_missing_file(self):
+        done = self.mpirun(self.run_line(FABLE), self.run_line("/nowhere.bin"))
+        self.sentence(done, 4, r"^run: \S+: /nowhere.bin: cannot open: ")
+        done = self.mpirun(self.run_line("/nowhere.bin"), self.run_line(FABLE))
+        self.sentence(done, 4, r"^run: /nowhere.bin: cannot open: ")
+
+    def test_damaged_file(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        cut = Path(folder) / "cut.bin"
+        cut.write_bytes(Path(FABLE).read_bytes()[:-64])
+        done = self.mpirun(self.run_line(FABLE), self.run_line(str(cut)))
+        self.sentence(done, 3, rf": \S+: {cut}: it is cut: ")
+
+    def test_no_memory(self):
+        """The plan of one machine does not fit: nothing is allocated on any."""
+        little = "ulimit -v 1000000; exec \"$0\" \"$@\""
+        line = self.run_line(FABLE, "-c", "2000000")
+        done = self.mpirun(line, ["sh", "-c", little, *line])
+        self.sentence(done, 5, r"^run: \S+: (not enough memory for|a context of 2000000 positions needs) ")
+
+    def test_usage(self):
+        self.sentence(self.mpirun(self.run_line(FABLE, "--nonsense"), n=3), 2, "^run: unknown option '--nonsense'")
+        done = self.mpirun(self.run_line(FABLE), self.run_line(FABLE, "--nonsense"))
+        self.sentence(done, 4, r": it ended before it opened the model$")
+        self.sentence(self.mpirun(self.run_line(FABLE, "--share", "1,2,3"), n=2), 2, "the shares '1,2,3' are not 2 ")
+
+    def test_too_many(self):
+        self.sentence(self.mpirun(self.run_line(FABLE), n=65), 2, "65 processes were started, want at most 64$")
+
+    def long_text(self, word: str) -> subprocess.Popen:
+        """Three machines that write for long; word: among their arguments, so that they are found."""
+        line = [PROGRAM, self.long, word, "-n", "1000000", "-c", "200000", "--ignore-eos", *QUIET]
+        job = subprocess.Popen([MPIRUN, "-n", "3", *line], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               env=ENVIRONMENT)  # fmt: skip
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.kill)
+        self.assertTrue(job.stdout.read(40))  # it writes
+        return job
+
+    def ends(self, job: subprocess.Popen, word: str) -> None:
+        """Within 10 s, with a code that is not 0, and with every process."""
+        begin = time.monotonic()
+        job.stdout.read()
+        self.assertNotEqual(job.wait(SECONDS), 0)
+        self.assertLess(time.monotonic() - begin, 10)
+        while started_with(word) and time.monotonic() - begin < 10:
+            time.sleep(0.1)
+        self.assertEqual(started_with(word), [])
+
+    def test_killed(self):
+        for which in 0, 2:
+            word = f"killed{which}x{os.getpid()}"
+            job = self.long_text(word)
+            os.kill(started_with(word)[which], signal.SIGKILL)
+            self.ends(job, word)
+
+    def test_interrupted(self):
+        word = f"interrupted{os.getpid()}"
+        job = self.long_text(word)
+        job.send_signal(signal.SIGINT)
+        self.ends(job, word)
+
+    def test_stopped_waits(self):
+        """A process that is stopped is not dead: the others wait, and go on with it."""
+        word = f"stopped{os.getpid()}"
+        job = self.long_text(word)
+        stopped = started_with(word)[1]
+        os.kill(stopped, signal.SIGSTOP)
+        time.sleep(1)
+        self.assertIsNone(job.poll())
+        os.kill(stopped, signal.SIGCONT)
+        self.assertTrue(job.stdout.read(1000))
+        job.send_signal(signal.SIGINT)
+        self.ends(job, word)
+
+
+class Build(unittest.TestCase):
+    def test_no_compiler(self):
+        done = subprocess.run(["make", "-s", "MPI=1", "MPICC=no-such-mpicc", "run"], cwd=ROOT, capture_output=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr.decode(), r"MPI=1 needs no-such-mpicc: apt-get install libopenmpi-dev")
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
