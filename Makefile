@@ -261,8 +261,8 @@ test:
 		$(SUBMAKE) MPI=1 BUILD=$(BUILD)-mpi ALONE=$(BUILD) machines
 	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" QUICK="$(QUICK)" tests/run-tests
 
-# The programs that tests run on several machines.
-machines: $(filter %/run %/bench %/serve %/look,$(PROGRAMS:%=$(BUILD)/%)) $(addprefix $(BUILD)/tests/,$(filter machines_%,$(PROGS)))
+# What tests run on several machines.
+machines: $(PROGRAMS:%=$(BUILD)/%) $(addprefix $(BUILD)/tests/,$(filter machines_%,$(PROGS)))
 	@:
 
 # What runs without Check, a shell or Python: for cross builds, with EMULATOR.

@@ -83,8 +83,9 @@ void tern_prefix_info(const tern_context *c, struct tern_prefix_info *info)
 
 static enum tern_status check_store(const tern_context *c, struct tern_error *e)
 {
-    return c->prefixes.n_nodes
-               ? TERN_OK
+    enum tern_status s = follow_alone(c->model, "a file of prefixes", e);
+    return s || c->prefixes.n_nodes
+               ? s
                : error_set(e, TERN_USAGE, "the context has no store of prefixes (prefix_bytes)");
 }
 

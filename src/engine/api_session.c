@@ -1,6 +1,7 @@
 /* Sequences that outlive a context, or a text that was changed. */
 #include "base/fpenv.h"
 #include "engine/context.h"
+#include "engine/follow.h"
 #include "model/recurrence.h"
 #include "model/session.h"
 
@@ -21,8 +22,11 @@ uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens,
 static enum tern_status check_file(tern_context *c, uint32_t seq, const char *path,
                                    struct tern_error *e)
 {
+    enum tern_status s = follow_alone(c->model, "a session", e);
     context_drop(c);
     tern_batch_clear(c);
+    if (s)
+        return s;
     if (!path)
         return error_no_path(e);
     return seq < c->memory.n_seqs

@@ -219,6 +219,14 @@ void follow_end(const struct tern_model *m)
     all.open = false;
 }
 
+enum tern_status follow_alone(const struct tern_model *m, const char *what, struct tern_error *e)
+{
+    return split_of(m->model)
+               ? error_set(e, TERN_USAGE, "%s works on one machine only, and here are %d", what,
+                           machines_size())
+               : TERN_OK;
+}
+
 /* ---- orders ---- */
 
 static bool leads(const tern_context *c)

@@ -42,8 +42,12 @@ void lead_prefix_find(tern_context *c, uint32_t seq, const tern_token *tokens, s
 void lead_prefix_keep(tern_context *c, uint32_t seq);
 void lead_prefix_clear(tern_context *c);
 
+/* What only one machine can do yet: TERN_USAGE on several */
+enum tern_status follow_alone(const struct tern_model *m, const char *what, struct tern_error *e);
+
 #else
 
+#define follow_alone(m, what, e) TERN_OK
 #define follow_meet(m, status, share, e) (status)
 #define follow_loaded(m, status, e) (status)
 #define follow_planned(m, p, plan_here, plan, e) plan_here(m, p, plan, e)

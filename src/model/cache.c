@@ -78,7 +78,11 @@ static void plan_classes(struct cache *c, const struct model *m)
         struct cache_class *class = &c->classes[at->class];
         at->kv_bytes = attend_bytes(c->type, w->head_dim);
         at->offset = class->page_bytes;
-        class->page_bytes += own_parts_of(m, w, at) * at->kv_bytes; /* < 2^35 a layer: no overflow */
+        class->page_bytes +=
+            own_parts_of(m, w, at) * at->kv_bytes; /* < 2^35 a layer: no overflow */
+#ifdef TERN_MPI
+        class->whole_bytes += layer_kv(w) * at->kv_bytes;
+#endif
     }
 }
 
@@ -101,6 +105,14 @@ static bool plan_pages(struct cache *c, const struct model *m, const struct cach
         !size_add(total, bytes, &total))
         return false;
     c->seq_bytes = (size_t)total;
+#ifdef TERN_MPI
+    for (int i = 0; i < c->n_classes; i++) /* a rank may hold nothing of a page */
+        c->seq_bytes +=
+            c->classes[i].n_pages * (c->classes[i].whole_bytes - c->classes[i].page_bytes);
+    pages = 0;
+    for (int i = 0; i < c->n_classes; i++)
+        pages += c->classes[i].whole_bytes;
+#endif
     c->share = prefix_share_of(request->prefix_bytes, pages, (size_t)c->n_classes,
                                m->state_floats * sizeof(float));
     for (int i = 0; i < c->n_classes; i++)
@@ -140,12 +152,18 @@ enum tern_status cache_bytes(const struct model *m, const struct cache_request *
     struct cache c;
     bool fits = false;
     enum tern_status s = plan(&c, m, request, &fits, e);
-    memory->states = recurrent_bytes(m, request, c.seq_bytes, c.share.n_states, &memory->n_snapshots);
+    memory->states =
+        recurrent_bytes(m, request, c.seq_bytes, c.share.n_states, &memory->n_snapshots);
     memory->prefix = c.share.bytes;
     if (!fits || !size_add(memory->states, c.range_bytes, &memory->bytes) ||
         !size_add(memory->bytes, hidden_bytes(m, request->n_seqs), &memory->bytes) ||
         !size_add(memory->bytes, share_places(&c), &memory->bytes))
         memory->bytes = UINT64_MAX;
+#ifdef TERN_MPI
+    for (int i = 0; i < c.n_classes && fits; i++) /* the store is counted whole, as `prefix` is */
+        memory->bytes +=
+            c.share.n_pages * (cache_whole_bytes(&c.classes[i]) - c.classes[i].page_bytes);
+#endif
     cache_close(&c);
     return s;
 }

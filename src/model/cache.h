@@ -44,6 +44,9 @@ struct cache_class {
     size_t fresh;   /* the first page that nobody has taken yet, nor any behind it */
     size_t touched; /* bytes of `pages`, from the first, whose memory was taken ahead of them */
     int32_t *table; /* [n_seqs, n_blocks] page, or -1 */
+#ifdef TERN_MPI
+    size_t whole_bytes; /* of a page on one machine */
+#endif
 };
 
 struct cache_layer {
@@ -130,6 +133,16 @@ void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first, 
  * has no V. */
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
 void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
+
+/* Bytes of a page on one machine. What depends on memory is to be the same on several. */
+static inline size_t cache_whole_bytes(const struct cache_class *class)
+{
+#ifdef TERN_MPI
+    return class->whole_bytes;
+#else
+    return class->page_bytes;
+#endif
+}
 
 /* First block that position n (the next one), or one up to the rollback margin before it, sees. */
 static inline size_t cache_first_block(const struct cache_class *class, size_t n)

@@ -103,7 +103,7 @@ uint64_t prefix_bytes(const struct prefix_store *s)
     const struct cache *c = s->cache;
     uint64_t node = PREFIX_NODE_BYTES, state = PREFIX_STATE_BYTES;
     for (int i = 0; i < c->n_classes; i++)
-        node += c->classes[i].page_bytes + sizeof *s->pages;
+        node += cache_whole_bytes(&c->classes[i]) + sizeof *s->pages;
     state += c->recurrent.state_floats * sizeof(float);
     return s->n_used * node + s->n_kept * state;
 }

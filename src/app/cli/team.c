@@ -4,6 +4,7 @@
 #ifdef TERN_MPI
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -17,6 +18,9 @@ static bool follows(void)
     return rank != 0;
 }
 
+/* mpirun gives them to all. The first machine ends the others. */
+static const int for_the_first[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
 enum tern_status team_start(struct tern_error *e)
 {
     enum tern_status s = tern_machines_start(e);
@@ -26,7 +30,30 @@ enum tern_status team_start(struct tern_error *e)
         dup2(nowhere, STDERR_FILENO);
         close(nowhere);
     }
+    for (size_t i = 0; i < sizeof for_the_first / sizeof *for_the_first && !s && follows(); i++)
+        signal(for_the_first[i], SIG_IGN);
     return s;
+}
+
+bool team_follows(void)
+{
+    return follows();
+}
+
+bool team_is_alone(void)
+{
+    uint32_t rank;
+    return tern_machines(&rank) == 1;
+}
+
+enum tern_status team_refuse(const char *program, struct tern_error *e)
+{
+    enum tern_status s = team_start(e);
+    if (s || team_is_alone())
+        return s;
+    snprintf(e->text, sizeof e->text, "%s works on one machine only: start it without mpirun",
+             program);
+    return e->code = TERN_USAGE;
 }
 
 bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)

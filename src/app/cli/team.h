@@ -23,6 +23,13 @@ bool team_line(const tern_model *model, uint32_t i, char *line, size_t size);
 /* Says so on standard error if the first machine alone should be faster, and has the memory. */
 void team_advise(tern_model *model);
 
+/* The same, of a program for one machine alone: TERN_USAGE when there are more */
+enum tern_status team_refuse(const char *program, struct tern_error *e);
+
+/* This is a machine beside the first; there is one alone. */
+bool team_follows(void);
+bool team_is_alone(void);
+
 /* This machine's exit code: the first one's counts. */
 int team_exit(int code);
 
@@ -31,6 +38,22 @@ int team_exit(int code);
 static inline void team_advise(tern_model *model)
 {
     (void)model;
+}
+
+static inline enum tern_status team_refuse(const char *program, struct tern_error *e)
+{
+    (void)program, (void)e;
+    return TERN_OK;
+}
+
+static inline bool team_follows(void)
+{
+    return false;
+}
+
+static inline bool team_is_alone(void)
+{
+    return true;
 }
 
 static inline enum tern_status team_start(struct tern_error *e)

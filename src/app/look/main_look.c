@@ -3,6 +3,7 @@
  * tern_lab.h like any other. */
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
+#include "app/cli/team.h"
 #include "app/look/atlas.h"
 #include "app/look/before_after.h"
 #include "app/look/capture.h"
@@ -94,7 +95,9 @@ int main(int argc, char **argv)
     struct look_options o;
     struct tern_error e = {0};
     out_init();
-    enum tern_status s = look_options_open(&o, argc, argv, &e);
+    enum tern_status s = team_refuse("look", &e);
+    if (!s)
+        s = look_options_open(&o, argc, argv, &e);
     if (!s)
         s = look(&o, &e);
     return finish_program("look", s, &e);

@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/cli/parser.h"
 #include "app/cli/signals.h"
+#include "app/cli/team.h"
 #include "app/cli/visible.h"
 
 #include <stdio.h>
@@ -212,7 +213,9 @@ int main(int argc, char **argv)
     struct quantize_options o = {.in = NULL};
     struct tern_error e = {0};
     out_init();
-    enum tern_status s = read_options(&o, argc, argv, &e);
+    enum tern_status s = team_refuse("quantize", &e);
+    if (!s)
+        s = read_options(&o, argc, argv, &e);
     if (!s)
         s = run(&o, &e);
     return finish_program("quantize", s, &e);

@@ -8,6 +8,7 @@
 #include "app/serve/sandbox.h"
 #include "app/serve/model/saved_prefixes.h"
 #include "app/serve/model/scheduler.h"
+#include "app/serve/model/serve_load.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -36,7 +37,9 @@ static enum tern_status loaded(struct frame *f, struct tern_error *e)
     const struct server *s = f->server;
     char why[128];
     (void)e;
-    if (!s->options->value[SERVE_NO_SANDBOX].given && !sandbox_enter(why, sizeof why))
+    if (!team_is_alone())
+        fprintf(stderr, "serve: no sandbox: MPI opens connections and files as it goes\n");
+    else if (!s->options->value[SERVE_NO_SANDBOX].given && !sandbox_enter(why, sizeof why))
         fprintf(stderr, "serve: no sandbox: %s\n", why);
     if (!tern_chat_info(s->model, &(struct tern_chat_info){0}))
         fprintf(stderr, "serve: the model has no chat template: chats need --chat-template NAME\n");
@@ -108,7 +111,7 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
 static enum tern_status run(const struct serve_options *o, struct tern_error *e)
 {
     if (o->job == N_SERVE_OPTIONS)
-        return serve(o, e);
+        return team_follows() ? load_follow(o, e) : serve(o, e);
     if (o->job == SERVE_VERSION)
         out_print("serve (tern) %s\n%s\n", tern_version(), tern_build_info());
     if (o->job == SERVE_HELP)

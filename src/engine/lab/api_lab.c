@@ -1,5 +1,6 @@
 /* Tensors, fingerprints of single batches, costs, profiles and the observer: tern_lab.h. */
 #include "engine/context.h"
+#include "engine/follow.h"
 #include "engine/lab/timeline.h"
 #include "engine/lab/kept_row.h"
 #include "tern_lab.h"
@@ -105,7 +106,8 @@ size_t tern_profile(const tern_context *c, struct tern_op *ops, size_t max)
 
 static enum tern_status start_looking(tern_context *c, struct tern_error *e)
 {
-    return c->observer ? TERN_OK : observe_open(&c->observer, &c->forward, &c->altered, e);
+    enum tern_status s = follow_alone(c->model, "a look inside a model", e);
+    return s || c->observer ? s : observe_open(&c->observer, &c->forward, &c->altered, e);
 }
 
 static void stop_looking(tern_context *c)

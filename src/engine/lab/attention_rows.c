@@ -8,6 +8,7 @@
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "engine/context.h"
+#include "engine/follow.h"
 #include "kernels/math.h"
 #include "model/kv_store.h"
 #include "tern_lab.h"
@@ -98,14 +99,17 @@ uint64_t tern_attention_bytes(const tern_context *c, const struct tern_attention
 enum tern_status tern_attention_open(tern_attention **out, tern_context *c,
                                      const struct tern_attention_params *p, struct tern_error *e)
 {
-    struct tern_attention *a = *out = malloc(sizeof *a);
+    enum tern_status s = follow_alone(c->model, "a look inside a model", e);
+    struct tern_attention *a = *out = s ? NULL : malloc(sizeof *a);
+    if (s)
+        return s;
     if (!a || !choose(a, c, p)) {
         free(a);
         *out = NULL;
         return error_memory(e, "the rows of attention", sizeof *a);
     }
     layout(a);
-    enum tern_status s = arena_open(&a->arena, "q, k and v of the chosen layers", e);
+    s = arena_open(&a->arena, "q, k and v of the chosen layers", e);
     if (s) {
         tern_attention_close(a);
         *out = NULL;

@@ -6,6 +6,7 @@
 
 #include "base/sizes.h"
 #include "engine/context.h"
+#include "engine/follow.h"
 #include "model/kv_store.h"
 #include "model/zoo.h"
 
@@ -224,7 +225,9 @@ enum tern_status tern_attention_use(tern_context *c, const char *name, struct te
     struct forward *f = &c->forward;
     struct zoo_use as = {.kind = NULL};
     struct arena a = {0};
-    enum tern_status s = TERN_OK;
+    enum tern_status s = follow_alone(c->model, "another attention", e);
+    if (s)
+        return s;
     if (name && ((s = read_name(&as, name, e)) || (s = check_model(&as, &c->cache, f->model, e))))
         return s;
     if (name) {

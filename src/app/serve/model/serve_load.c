@@ -69,6 +69,24 @@ static enum tern_status open_model(struct scheduler *s, tern_model **out, const 
     return watched;
 }
 
+#ifdef TERN_MPI
+
+enum tern_status load_follow(const struct serve_options *o, struct tern_error *e)
+{
+    struct tern_model_params p = {.n_threads = (int)serve_number(o, SERVE_THREADS),
+                                  .cpu = o->value[SERVE_CPU].text,
+                                  .share = o->value[SERVE_SHARE].text,
+                                  .load = load_flags(o)};
+    tern_model *model = NULL;
+    enum tern_status s = tern_model_open(&model, o->model, &p, e);
+    if (!s)
+        s = tern_follow(model, e);
+    tern_model_close(model);
+    return s;
+}
+
+#endif
+
 /* Of --lookup and --mtp, whose number may be left out; 0: off. */
 static uint32_t guesses(const struct option_value *v)
 {

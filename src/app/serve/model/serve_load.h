@@ -9,4 +9,11 @@
 enum tern_status load_all(struct scheduler *s, struct tern_error *e);
 void load_close(struct scheduler *s); /* of what was opened */
 
+#ifdef TERN_MPI
+/* On a machine beside the first, until that ends: no port, no scheduler */
+enum tern_status load_follow(const struct serve_options *o, struct tern_error *e);
+#else
+#define load_follow(o, e) TERN_OK
+#endif
+
 #endif

@@ -1,0 +1,189 @@
+"""The programs on several machines: what they write, and how they end, is what one machine writes, once."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from serve_case import MODEL, Server
+
+HERE = os.environ.get("MACHINES") or os.environ.get("BUILD", "build") + "-mpi"
+MPIRUN = os.environ.get("MPIRUN") or "mpirun"
+RUN = os.environ.get("RUN") or "build/run"
+WHY = None if shutil.which(MPIRUN) and os.access(f"{HERE}/run", os.X_OK) else "MPI is not here"
+ENVIRONMENT = {
+    **os.environ,
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+CAT = ["The cat sat", "-n", "30", "--temp", "0", "-q", "--fingerprint"]
+PERSON = '{"type":"object","properties":{"age":{"type":"integer","maximum":99}},"required":["age"]}'
+
+
+def call(program, *arguments, text="", limit=120):
+    """(exit code, standard output, standard error)"""
+    done = subprocess.run(
+        [*program, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=limit, env=ENVIRONMENT
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def machines(n, name="run"):
+    return [MPIRUN, "-n", str(n), f"{HERE}/{name}"]
+
+
+@unittest.skipIf(WHY, WHY)
+class Programs(unittest.TestCase):
+    def same(self, *arguments, n=2, text="", errors=True):
+        one = call([RUN], MODEL, *arguments, text=text)
+        several = call(machines(n), MODEL, *arguments, text=text)
+        self.assertEqual(several[:2], one[:2], several[2])
+        if errors:
+            self.assertEqual(several[2], one[2])
+
+    def test_texts(self):
+        self.same(*CAT)
+        self.same(*CAT, "--lookup", n=3)
+        self.same(*CAT, "--draft", MODEL)
+        self.same("Once", "-n", "40", "--seed", "7", "-q", "--fingerprint", "--context-shift", "-c", "32")
+        self.same("Tom:", "-n", "40", "--seed", "7", "-q", "--json-schema", PERSON)
+
+    def test_chat_in_a_pipe(self):
+        chat = ["--chat", "--template", "chatml", "-n", "8", "--temp", "0", "-q"]
+        self.same(*chat, text="Hello\nAnd you?\n")
+
+    def test_other_jobs(self):
+        self.same("--tokenize", "The cat")
+        self.same("--check", errors=False)
+        with tempfile.TemporaryDirectory() as folder:
+            text = Path(folder, "text")
+            text.write_text("The cat sat on the mat. It was happy. " * 20)
+            self.same("--perplexity", text, "-c", "64", "-q", n=3)
+
+    def test_receipts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, several = Path(folder, "one"), Path(folder, "several")
+            self.assertEqual(call([RUN], MODEL, *CAT, "--seed", "1", "--receipt", one)[0], 0)
+            self.assertEqual(call(machines(2), MODEL, *CAT, "--seed", "1", "--receipt", several)[0], 0)
+            self.assertEqual(several.read_bytes(), one.read_bytes())
+            code, _, error = call(machines(3), MODEL, "--verify-receipt", one)
+            self.assertEqual(code, 0, error)
+
+    def test_bench(self):
+        code, out, error = call(machines(2, "bench"), MODEL, "-p", "8", "-n", "4", "-r", "1", "-t", "1")
+        self.assertEqual(code, 0, error)
+        self.assertEqual(out.count(" tg4 |"), 1, out)
+
+    def test_what_one_machine_alone_does(self):
+        for name in "look", "quantize":
+            code, out, error = call(machines(2, name), MODEL, "x")
+            self.assertEqual((code, out), (2, ""))
+            self.assertEqual(error.count(f"{name} works on one machine only"), 1, error)
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, error = call(machines(2), MODEL, *CAT, "--session", Path(folder, "s"))
+            self.assertEqual(code, 2)
+            self.assertEqual(error.count("a session works on one machine only"), 1, error)
+
+    def test_mistakes_are_said_once(self):
+        for arguments in ["no-such-file", "x"], [MODEL, "--no-such-option"], [MODEL, "x", "--share", "1,2,3"]:
+            code, out, error = call(machines(2), *arguments)
+            self.assertNotEqual(code, 0)
+            self.assertEqual(out, "")
+            self.assertEqual(sum(line.startswith("run: ") for line in error.splitlines()), 1, error)
+
+    def test_a_machine_that_dies_ends_all(self):
+        job = subprocess.Popen(
+            [*machines(3), MODEL, "Once", "-n", "100000", "-c", "64", "-q"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
+        )  # fmt: skip
+        self.assertTrue(job.stdout.read(8))
+        ranks = children(job.pid)
+        self.assertEqual(len(ranks), 3)
+        os.kill(ranks[-1], signal.SIGKILL)
+        job.stdout.close()
+        self.assertNotEqual(job.wait(20), 0)
+        self.assertEqual([pid for pid in ranks if alive(pid)], [])
+
+
+def children(pid):
+    """The processes below `pid` that run tern's programs, the first machine first"""
+    out = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True).stdout
+    rows = [line.split(None, 2) for line in out.splitlines()]
+    below = {pid}
+    while more := {int(p) for p, parent, _ in rows if int(parent) in below} - below:
+        below |= more
+    return sorted(int(p) for p, _, args in rows if int(p) in below and args.startswith(HERE))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+    except OSError:
+        return False
+
+
+@unittest.skipIf(WHY or not os.access(f"{HERE}/serve", os.X_OK), WHY or "serve is not built")
+class Serves(unittest.TestCase):
+    def setUp(self):
+        import serve_case
+
+        self.own = serve_case.SERVE
+        self.folder = tempfile.TemporaryDirectory()
+        script = Path(self.folder.name, "serve")
+        script.write_text(f'#!/bin/sh\nexec {MPIRUN} -n 3 {HERE}/serve "$@"\n')
+        script.chmod(0o755)
+        self.script, self.case = str(script), serve_case
+
+    def tearDown(self):
+        self.case.SERVE = self.own
+        self.folder.cleanup()
+
+    def answers(self, server):
+        """Eight clients at a time, one of which leaves, then one that finds what others left"""
+        got = {}
+
+        def ask(i):
+            body = {"prompt": f"The cat number {i % 5}", "max_tokens": 12, "temperature": 0.8, "seed": i}
+            got[i] = server.post("/v1/completions", body)[2]["choices"][0]["text"]
+
+        clients = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+        for c in clients:
+            c.start()
+        with server.connect() as leaves:
+            body = b'{"prompt":"Once","max_tokens":400}'
+            leaves.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n%b" % (len(body), body))  # fmt: skip
+            time.sleep(0.3)
+        for c in clients:
+            c.join()
+        ask(9)
+        return got
+
+    def test_answers_and_end(self):
+        one = Server("--parallel", "8")
+        try:
+            expected = self.answers(one)
+        finally:
+            one.stop()
+        self.case.SERVE = self.script
+        several = Server("--parallel", "8", environment=ENVIRONMENT)
+        try:
+            self.assertEqual(self.answers(several), expected)
+            ranks = children(several.process.pid)
+            self.assertEqual(len(ranks), 3)
+            os.kill(ranks[0], signal.SIGTERM)
+            self.assertEqual(several.process.wait(20), 0, several.text())
+            self.assertEqual([pid for pid in ranks if alive(pid)], [])
+            self.assertEqual(several.text().count("Z ending: "), 1, several.text())
+        finally:
+            several.stop(signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    unittest.main()
