@@ -23,6 +23,17 @@ struct expert_job {
     struct portion own;         /* of hidden, or of dim */
 };
 
+/* First column of `own` */
+static size_t first_own(const struct expert_job *job)
+{
+#ifdef TERN_MPI
+    return job->own.begin;
+#else
+    (void)job;
+    return 0;
+#endif
+}
+
 /* ---- memory ---- */
 
 static size_t places_of(const struct layer *w, size_t n_batch)
@@ -205,7 +216,7 @@ static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
     const struct expert_job *job = arg;
     struct forward *f = job->f;
     const struct expert_work *e = &f->experts;
-    size_t first = job->own.begin, items = ceil_div(job->own.end - first, job->columns), stop;
+    size_t first = first_own(job), items = ceil_div(job->own.end - first, job->columns), stop;
     bool one = f->n == 1 && !job->w->experts.weigh_input; /* which all of them read */
     struct activations row = {0};
     if (one)
@@ -278,7 +289,7 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
     struct forward *f = job->f;
-    size_t first = job->own.begin, n;
+    size_t first = first_own(job), n;
     size_t dim = min_size(job->own.end, first + end * job->columns);
     size_t room = f->n == 1 ? f->gate_floats / TILE_ROWS * TILE_ROWS : job->columns;
     for (size_t c = first + begin * job->columns; c < dim; c += n) {
@@ -310,7 +321,7 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
     struct forward *f = job->f;
     const struct layer *w = job->w;
     struct expert_work *e = &f->experts;
-    size_t c = job->own.begin, n = job->own.end - c;
+    size_t c = first_own(job), n = job->own.end - c;
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *y = f->y + i * f->dim_stride;
@@ -343,13 +354,13 @@ static void run_experts(struct forward *f, const struct layer *w, const struct i
         profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
     job.columns = f->n == 1 ? GROUP : COLUMNS;
     profile_run(f->profile, OP_GATE_UP, f->pool,
-                f->experts.n_active * ceil_div(job.own.end - job.own.begin, job.columns), gate_up_items,
+                f->experts.n_active * ceil_div(job.own.end - first_own(&job), job.columns), gate_up_items,
                 &job);
     gather_ffn(f, w);
     if (w->experts.shared_hidden)
         ffn_shared_down(f, w);
     job.own = own_rows(f->model, f->model->dim);
-    size_t dim = job.own.end - job.own.begin;
+    size_t dim = job.own.end - first_own(&job);
     job.columns = f->n == 1 ? TILE_ROWS : COLUMNS;
     while (job.columns > 2 * TILE_ROWS && ceil_div(dim, job.columns) < items)
         job.columns /= 2;

@@ -19,16 +19,17 @@ void plain_convolve(struct forward *f, const struct layer *w, float *state, cons
 /* From what decay [n_decay] and beta project, of a head: the numbers that its state reads */
 void recurrent_numbers(const struct mixer *x, size_t head, float *decay, float *beta);
 
+/* Heads h0 .. h1 - 1 of what follows, and of it what has no norm to wait for, or the norm and the rest */
+struct finish {
+    size_t h0, h1;
+    unsigned halves;
+};
+enum { FINISH_VALUES = 1, FINISH_NORM = 2, FINISH_ALL = 3 };
+
 /* o [v_heads * v_dim], read from the states, becomes what the output matrix reads; v the values
  * that went in, z the gate; z is overwritten. */
 void recurrent_finish(const struct kernels *k, const struct mixer *x, float *o, const float *v,
-                      float *z);
-
-/* Its two halves, of heads h0 .. h1 - 1: what has no norm to wait for; the norm and what follows it */
-void recurrent_values(const struct kernels *k, const struct mixer *x, float *o, const float *v, float *z,
-                      size_t h0, size_t h1);
-void recurrent_norm(const struct kernels *k, const struct mixer *x, float *o, float *z, size_t h0,
-                    size_t h1);
+                      float *z, struct finish part);
 
 /* q or k of a head [k_dim], out of the convolution, as the state reads it */
 void recurrent_key(const struct kernels *k, const struct mixer *x, float *key, bool is_query);

@@ -44,31 +44,22 @@ static void gate(const struct kernels *k, const struct mixer *x, float *o, float
         k->swiglu(o, z, o, n);
 }
 
-void recurrent_values(const struct kernels *k, const struct mixer *x, float *o, const float *v,
-                      float *z, size_t h0, size_t h1)
-{
-    size_t d = x->v_dim, c = h0 * d;
-    for (size_t h = h0; x->d && h < h1; h++)
-        k->add_scaled(o + h * d, v + h * d, x->d[h], d);
-    if (x->norm_order != STATE_NORM_FIRST)
-        gate(k, x, o + c, z + c, h1 * d - c);
-}
-
-void recurrent_norm(const struct kernels *k, const struct mixer *x, float *o, float *z, size_t h0,
-                    size_t h1)
-{
-    size_t n = x->v_heads * x->v_dim / x->norm_groups, c = h0 * x->v_dim, end = h1 * x->v_dim;
-    for (size_t i = c; x->norm && i < end; i += n)
-        k->rmsnorm(o + i, o + i, x->norm + (x->rule == RULE_DELTA ? 0 : i), n, x->norm_eps);
-    if (x->norm_order == STATE_NORM_FIRST)
-        gate(k, x, o + c, z + c, end - c);
-}
-
 void recurrent_finish(const struct kernels *k, const struct mixer *x, float *o, const float *v,
-                      float *z)
+                      float *z, struct finish part)
 {
-    recurrent_values(k, x, o, v, z, 0, x->v_heads);
-    recurrent_norm(k, x, o, z, 0, x->v_heads);
+    size_t n = x->v_heads * x->v_dim / x->norm_groups;
+    size_t c = part.h0 * x->v_dim, end = part.h1 * x->v_dim;
+    unsigned gated = x->norm_order == STATE_NORM_FIRST ? FINISH_NORM : FINISH_VALUES;
+    for (unsigned half = FINISH_VALUES; half <= FINISH_NORM; half++) {
+        if (!(part.halves & half))
+            continue;
+        for (size_t h = part.h0; x->d && half == FINISH_VALUES && h < part.h1; h++)
+            k->add_scaled(o + h * x->v_dim, v + h * x->v_dim, x->d[h], x->v_dim);
+        for (size_t i = c; x->norm && half == FINISH_NORM && i < end; i += n)
+            k->rmsnorm(o + i, o + i, x->norm + (x->rule == RULE_DELTA ? 0 : i), n, x->norm_eps);
+        if (half == gated)
+            gate(k, x, o + c, z + c, end - c);
+    }
 }
 
 /* y = W h, or W (Wdown h) */
@@ -110,6 +101,6 @@ void plain_recurrent(struct forward *f, const struct layer *w, const struct row 
             k->recur(&r);
         }
     }
-    recurrent_finish(k, x, p->att, v, p->z_gate);
+    recurrent_finish(k, x, p->att, v, p->z_gate, (struct finish){0, x->v_heads, FINISH_ALL});
     plain_matmul(f, l, y, &x->out, p->att);
 }

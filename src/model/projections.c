@@ -7,6 +7,7 @@
 #include "model/ffn.h"
 #include "model/kv_store.h"
 #include "model/linear.h"
+#include "model/recurrence.h"
 #include "model/residual.h"
 #include "model/split.h"
 
@@ -178,6 +179,11 @@ void step_project_qkv(struct forward *f, const struct layer *w)
 
 /* ---- output ---- */
 
+static bool has_both(const struct layer *w)
+{
+    return w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
+}
+
 /* What attention adds waits, where feed-forward or another mixer (in f->z) reads the same x. */
 static void project_out(void *arg, const struct piece *p)
 {
@@ -185,7 +191,7 @@ static void project_out(void *arg, const struct piece *p)
     struct forward *f = job->f;
     const struct layer *w = job->w;
     size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, f->model->dim);
-    bool both = w->mixer == (MIX_ATTENTION | MIX_RECURRENT), wait = both && job->m == &w->o;
+    bool both = has_both(w), wait = both && job->m == &w->o;
     float *y = (w->parallel ? waiting_of(f, w) : wait ? f->z : f->y) + p->row * f->dim_stride;
     linear(f, y, f->dim_stride, job->m, p->begin, p->end, &p->act);
     for (size_t i = 0; both && !wait && i < p->n; i++)
@@ -202,6 +208,47 @@ static void out_items(void *arg, size_t begin, size_t end, int thread)
     in_tiles(&act, job->m->rows, begin, end, project_out, arg, thread);
 }
 
+#ifdef TERN_MPI
+
+static void swap_heads(struct forward *f)
+{
+    float *att = f->q;
+    f->q = f->att, f->att = att;
+}
+
+/* What attention made waits in q, until another mixer's heads can travel with it. */
+static bool put_aside(struct forward *f, const struct layer *w)
+{
+    if (has_both(w) && split_of(f->model))
+        swap_heads(f);
+    return has_both(w) && split_of(f->model);
+}
+
+static void gather_both(struct forward *f, const struct layer *w)
+{
+    struct plane heads[] = {
+        split_plane(f->q, f->n, f->q_stride, cut_heads(w, w->o.k / w->n_heads)),
+        split_plane(f->att, f->n, f->q_stride, cut_states(&w->mix))};
+    split_gather(f, heads, norm_is_whole(&w->mix) ? 1 : 2);
+}
+
+#endif
+
+/* What all machines made of the heads, unless a norm has wanted all of it before */
+static void gather_heads(struct forward *f, const struct layer *w, const struct matrix *m, struct input *in)
+{
+#ifdef TERN_MPI
+    if (has_both(w)) /* see put_aside */
+        return;
+    if (m != &w->o && !norm_is_whole(&w->mix))
+        input_gather(f, in, cut_states(&w->mix));
+    if (m == &w->o && !has_norm(&w->out_norm) && !w->round_inputs)
+        input_gather(f, in, cut_heads(w, m->k / w->n_heads));
+#else
+    (void)f, (void)w, (void)m, (void)in;
+#endif
+}
+
 static void out(struct forward *f, const struct layer *w, const struct matrix *m)
 {
     struct input in = {.src = f->att,
@@ -210,10 +257,7 @@ static void out(struct forward *f, const struct layer *w, const struct matrix *m
                        .k = m->k,
                        .layer = w->index,
                        .quantize = type_is_quantized(m->type)};
-    if (m != &w->o)
-        input_gather(f, &in, cut_states(&w->mix));
-    else if (!has_norm(&w->out_norm) && !w->round_inputs) /* else step_inner_norm has it */
-        input_gather(f, &in, cut_heads(w, m->k / w->n_heads));
+    gather_heads(f, w, m, &in);
     input_prepare(f, &in);
     run_own(f, OP_OUT, own_tiles(own_rows(f->model, m->rows), f->n), out_items,
             &(struct projection){.f = f, .w = w, .m = m, .in = &in});
@@ -225,6 +269,10 @@ static void out(struct forward *f, const struct layer *w, const struct matrix *m
 void step_project_out(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, WATCH_OUT);
+#ifdef TERN_MPI
+    if (put_aside(f, w))
+        return;
+#endif
     out(f, w, &w->o);
     if (!(w->mixer & MIX_RECURRENT))
         state_watch(f, w->index, WATCH_ATTN_POST);
@@ -233,6 +281,14 @@ void step_project_out(struct forward *f, const struct layer *w)
 void step_mix_out(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, w->mixer & MIX_ATTENTION ? WATCH_MIX_OUT : WATCH_OUT);
+#ifdef TERN_MPI
+    if (has_both(w) && split_of(f->model)) {
+        gather_both(f, w);
+        swap_heads(f);
+        out(f, w, &w->o);
+        swap_heads(f);
+    }
+#endif
     out(f, w, &w->mix.out);
     state_watch(f, w->index, WATCH_ATTN_POST);
 }

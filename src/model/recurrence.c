@@ -22,10 +22,8 @@ struct mixer_job {
     const struct layer *w;
     const struct input *in;
     struct portion own; /* heads or channels */
-    unsigned finish;
+    struct finish finish;
 };
-
-enum { FINISH_VALUES = 1, FINISH_NORM = 2 };
 
 /* Rows i .. result - 1 of the batch are of one sequence. */
 static size_t run_end(const struct forward *f, size_t i)
@@ -59,10 +57,6 @@ static struct portion times(struct portion heads, size_t width, size_t from)
 {
     return (struct portion){from + heads.begin * width, from + heads.end * width};
 }
-
-#ifdef TERN_MPI
-
-#endif
 
 /* The rows that a layer's mixers read */
 static struct input mixer_input(const struct forward *f, const struct layer *w)
@@ -353,14 +347,7 @@ static void finish_items(void *arg, size_t begin, size_t end, int thread)
             f->kernels->multiply(o + c, f->mix + i * f->mix_stride + dim + c, n);
             continue;
         }
-        if (!split_of(f->model)) {
-            recurrent_finish(f->kernels, x, o, v, z);
-            continue;
-        }
-        if (job->finish & FINISH_VALUES)
-            recurrent_values(f->kernels, x, o, v, z, c, job->own.end);
-        if (job->finish & FINISH_NORM)
-            recurrent_norm(f->kernels, x, o, z, c, job->own.end);
+        recurrent_finish(f->kernels, x, o, v, z, job->finish);
     }
 }
 
@@ -370,13 +357,13 @@ static void finish(struct forward *f, const struct layer *w)
     const struct mixer *x = &w->mix;
     struct portion own =
         x->v_heads ? own_states(f->model, x) : own_columns(f->model, cut_states(x));
-    struct mixer_job job = {.f = f, .w = w, .own = own, .finish = FINISH_VALUES | FINISH_NORM};
+    struct mixer_job job = {.f = f, .w = w, .own = own, .finish = {own.begin, own.end, FINISH_ALL}};
 #ifdef TERN_MPI
-    if (x->v_heads && norm_is_whole(x) && split_of(f->model)) {
-        job.finish = FINISH_VALUES;
+    if (norm_is_whole(x) && split_of(f->model)) {
+        job.finish.halves = FINISH_VALUES;
         profile_run(f->profile, OP_RECUR, f->pool, f->n, finish_items, &job);
         split_floats(f, f->att, f->q_stride, cut_states(x));
-        job.finish = FINISH_NORM, job.own = (struct portion){0, x->v_heads};
+        job.finish = (struct finish){0, x->v_heads, FINISH_NORM};
     }
 #endif
     profile_run(f->profile, OP_RECUR, f->pool, f->n, finish_items, &job);

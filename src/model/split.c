@@ -179,14 +179,14 @@ void split_gather(struct forward *f, const struct plane *planes, size_t n)
             move(s, r, f->travel + at[r] + sizeof stop, planes, n, false);
 }
 
-static struct plane plane_of_floats(float *x, size_t n, size_t stride, struct cutting cut)
+struct plane split_plane(float *x, size_t n, size_t stride, struct cutting cut)
 {
     return (struct plane){x, n, stride * sizeof *x, 1, sizeof *x, cut};
 }
 
 void split_floats(struct forward *f, float *x, size_t stride, struct cutting cut)
 {
-    struct plane plane = plane_of_floats(x, f->n, stride, cut);
+    struct plane plane = split_plane(x, f->n, stride, cut);
     if (split_of(f->model))
         split_gather(f, &plane, 1);
 }
@@ -198,7 +198,7 @@ void split_stream(struct forward *f, bool x, bool y, bool z)
     size_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])
-            planes[n++] = plane_of_floats(all[i], f->n, f->dim_stride, cut_rows(f->model->dim));
+            planes[n++] = split_plane(all[i], f->n, f->dim_stride, cut_rows(f->model->dim));
     if (split_of(f->model) && n)
         split_gather(f, planes, n);
 }
@@ -207,7 +207,7 @@ size_t split_planes(struct plane *planes, const struct act_buffer *b, size_t n, 
                     struct cutting cut)
 {
     size_t octets = ceil_div(cut.total, GROUP) * sizeof *b->octets;
-    planes[0] = plane_of_floats(b->x, n, b->stride, cut);
+    planes[0] = split_plane(b->x, n, b->stride, cut);
     if (!quantized)
         return 1;
     planes[0] =
@@ -250,8 +250,7 @@ uint64_t split_bytes(const struct model *m, size_t n_batch, size_t n_logits)
         size_t used = w->experts.n_used, heads = w->n_heads ? layer_out_dim(w) : 0;
         size_t rows =
             used * w->hidden + w->experts.shared_hidden; /* rows of experts fill up octets */
-        most = max_size(most,
-                        max_size(max_size(heads, w->mix.out.k), used ? OCTET * rows : w->hidden));
+        most = max_size(most, max_size(heads + w->mix.out.k, used ? OCTET * rows : w->hidden));
     }
     if (!split_of(m))
         return 0;

@@ -94,7 +94,7 @@ struct portion own_keys(const struct model *m, const struct mixer *x);
 /* A norm of the states over several heads waits for all of them. The gate comes then after it, or before. */
 static inline bool norm_is_whole(const struct mixer *x)
 {
-    return x->norm && x->norm_groups < x->v_heads;
+    return x->v_heads && x->norm && x->norm_groups < x->v_heads;
 }
 
 static inline bool state_gate_is_whole(const struct mixer *x)
@@ -176,6 +176,9 @@ uint64_t split_bytes(const struct model *m, size_t n_batch, size_t n_logits);
 
 /* Bytes that gathers of one token carry, of all machines together */
 uint64_t split_token_bytes(const struct model *m);
+
+/* n rows of floats */
+struct plane split_plane(float *x, size_t n, size_t stride, struct cutting cut);
 
 /* The machines' parts of the planes, to all of them */
 void split_gather(struct forward *f, const struct plane *planes, size_t n);
