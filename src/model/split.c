@@ -22,6 +22,8 @@ static size_t heads_together(size_t a, size_t b, size_t c)
 
 static struct cutting cut_of_heads(const struct layer *w)
 {
+    if (!w->n_heads)
+        return (struct cutting){1, 0};
     return (struct cutting){
         heads_together(layer_q_dim(w), w->head_dim, layer_out_dim(w) / w->n_heads), w->n_heads};
 }
