@@ -55,6 +55,8 @@ MISTAKES = [
     ("convert", ["./nothing", "out.bin"], 4, "nothing"),
     ("convert", ["empty", "out.bin"], 3, "empty"),
     ("golden", ["--tokens", "0"], 2, "0 is less than 1"),
+    ("machines_cost", ["--read", "0"], 2, "0 is less than 0.1"),
+    ("machines_cost", ["-o", "a.txt"], 2, "ends with .svg or .png"),
     ("make_test_vocabs", ["nope"], 2, "no vocabulary nope; known: gpt2"),
     ("plot_bench", [WRONG], 4, MISSING),
     ("plot_bench", ["folder"], 4, "Is a directory"),
