@@ -4,6 +4,7 @@
 #include "engine/follow.h"
 #include "model/recurrence.h"
 #include "model/session.h"
+#include "model/split_store.h"
 
 const tern_token *tern_seq_tokens(const tern_context *c, uint32_t seq)
 {
@@ -22,7 +23,9 @@ uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens,
 static enum tern_status check_file(tern_context *c, uint32_t seq, const char *path,
                                    struct tern_error *e)
 {
-    enum tern_status s = follow_alone(c->model, "a session", e);
+    bool recurrent = c->cache.recurrent.state_floats != 0;
+    enum tern_status s =
+        recurrent ? follow_alone(c->model, "a session of a model with recurrent layers", e) : TERN_OK;
     context_drop(c);
     tern_batch_clear(c);
     if (s)
@@ -33,6 +36,14 @@ static enum tern_status check_file(tern_context *c, uint32_t seq, const char *pa
                ? TERN_OK
                : error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", seq,
                            c->memory.n_seqs);
+}
+
+static enum tern_status save(tern_context *c, uint32_t seq, const char *path, struct tern_error *e)
+{
+    lead_store(c);
+    enum tern_status s = session_save(&c->cache, seq, c->model->model, path, e);
+    store_end(c->model->model);
+    return s;
 }
 
 enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *path,
@@ -46,7 +57,7 @@ enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *pa
     if (!s)
         context_settle(c, seq);
     if (!s && !(s = tern_numeric_status(c, e)))
-        s = session_save(&c->cache, seq, c->model->model, path, e);
+        s = save(c, seq, path, e);
     return s;
 }
 
@@ -58,7 +69,9 @@ enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *pa
         return s;
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
+    lead_store(c);
     s = session_load(&c->cache, seq, c->model->model, c->model->pool, path, e);
+    store_end(c->model->model);
     if (!s)
         recurrence_resume(&c->forward, seq);
     pool_unlock(c->model->pool);

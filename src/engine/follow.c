@@ -12,6 +12,7 @@
 #include "engine/machine_speed.h"
 #include "engine/memory_plan.h"
 #include "model/split.h"
+#include "model/split_store.h"
 #include "weights/weights.h"
 
 enum order_kind {
@@ -29,6 +30,7 @@ enum order_kind {
     ORDER_PREFIX_FIND,
     ORDER_PREFIX_KEEP,
     ORDER_PREFIX_CLEAR,
+    ORDER_STORE,
 };
 
 enum { SHORT_ROWS = 8, MOST_CONTEXTS = 64 };
@@ -443,6 +445,11 @@ void lead_prefix_clear(tern_context *c)
     give(c, (struct order){.kind = ORDER_PREFIX_CLEAR}, NULL, 0);
 }
 
+void lead_store(tern_context *c)
+{
+    give(c, (struct order){.kind = ORDER_STORE}, NULL, 0);
+}
+
 /* ---- following ---- */
 
 /* A batch as rank 0 has it: what it was allowed to add can be added here. */
@@ -557,6 +564,9 @@ static bool follow(tern_model *m, const struct order *order, enum tern_status *s
         break;
     case ORDER_PREFIX_CLEAR:
         tern_prefix_clear(c);
+        break;
+    case ORDER_STORE:
+        *s = store_follow(&c->cache, m->model, e);
         break;
     }
     return !*s;

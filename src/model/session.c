@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "weights/keys.h"
 #include "model/kv_store.h"
+#include "model/split_store.h"
 #include "weights/checksums.h"
 #include "weights/file_layout.h"
 #include "weights/load.h"
@@ -124,7 +125,8 @@ static enum tern_status write_layer(struct session_out *o, size_t l, struct tern
     unsigned char *block = calloc(1, bytes + zeros);
     enum tern_status s = block ? TERN_OK : error_memory(e, "a block of the cache", bytes);
     for (size_t b = o->first[l]; b < n_blocks(o->n) && !s; b++) {
-        memcpy(block, cache_k(o->c, l, o->seq, b * BLOCK, 0), bytes);
+        if ((s = store_take(o->c, o->m, l, o->seq, b, block, bytes, e)))
+            break;
         if (b == o->n / BLOCK || l == o->m->n_layers)
             clear_others(o, l, b, block, block + bytes);
         s = write_next(o, block, bytes, e);
@@ -394,13 +396,14 @@ static void fill_states(struct recurrent *r, size_t seq, const struct model *m,
 static void fill(struct cache *c, size_t seq, const struct model *m, const struct session *t)
 {
     const unsigned char *data = t->data->data;
+    store_begin(m, seq, t->tokens, t->n, t->first, t->n_layers, t->n_first);
     cache_refill(c, seq, t->n, t->first, t->n_layers);
     memcpy(c->tokens + seq * c->n_ctx, t->tokens, t->n * sizeof *t->tokens);
     for (size_t l = 0; l < t->n_layers; l++) {
         size_t bytes = block_bytes(c, m, l);
         for (size_t b = t->first[l]; bytes && b < n_blocks(t->n); b++, data += bytes)
             if (l < c->n_layers)
-                memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, bytes);
+                store_put(c, m, l, seq, b, data, bytes);
     }
     hidden_refill(&c->hidden, seq, t->n, t->n_layers > m->n_layers ? t->first[t->n_layers] : 0);
     if (m->state_floats)

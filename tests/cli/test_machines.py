@@ -85,10 +85,24 @@ class Programs(unittest.TestCase):
             code, out, error = call(machines(2, name), MODEL, "x")
             self.assertEqual((code, out), (2, ""))
             self.assertEqual(error.count(f"{name} works on one machine only"), 1, error)
+
+    def test_sessions(self):
+        """The file has the same bytes, and each can go on with it, another number of machines, too."""
         with tempfile.TemporaryDirectory() as folder:
-            code, _, error = call(machines(2), MODEL, *CAT, "--session", Path(folder, "s"))
-            self.assertEqual(code, 2)
-            self.assertEqual(error.count("a session works on one machine only"), 1, error)
+            one, several = Path(folder, "one"), Path(folder, "several")
+            for n in 2, 3, 7:
+                one.unlink(missing_ok=True)
+                several.unlink(missing_ok=True)
+                for step in "The cat sat on the mat", "The cat sat on the mat and":
+                    here = call([RUN], MODEL, *CAT[1:], step, "--session", one)
+                    there = call(machines(n), MODEL, *CAT[1:], step, "--session", several)
+                    self.assertEqual(there[:2], here[:2], there[2])
+                    self.assertEqual(several.read_bytes(), one.read_bytes())
+                    n = 2 if n == 3 else n
+            several.write_bytes(one.read_bytes()[:-9])
+            code, _, error = call(machines(2), MODEL, *CAT, "--session", several)
+            self.assertNotEqual(code, 0)
+            self.assertEqual(sum(line.startswith("run: ") for line in error.splitlines()), 1, error)
 
     def test_mistakes_are_said_once(self):
         for arguments in ["no-such-file", "x"], [MODEL, "--no-such-option"], [MODEL, "x", "--share", "1,2,3"]:
