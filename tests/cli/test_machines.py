@@ -1,5 +1,6 @@
 """The programs on several machines: what they write, and how they end, is what one machine writes, once."""
 
+import json
 import os
 import shutil
 import signal
@@ -53,6 +54,23 @@ class Programs(unittest.TestCase):
         self.same(*CAT, "--draft", MODEL)
         self.same("Once", "-n", "40", "--seed", "7", "-q", "--fingerprint", "--context-shift", "-c", "32")
         self.same("Tom:", "-n", "40", "--seed", "7", "-q", "--json-schema", PERSON)
+
+    def test_bench_counts_what_travels(self):
+        """As MACHINES.md says: of fable.bin, 8 x 64 and 768 columns of 40 bytes for 32, twice 256 floats; 4 bytes a gather."""
+        for n in (2, 4):
+            code, out, _ = call(machines(n, "bench"), MODEL, "-p", 0, "-n", 4, "-r", 2, "-t", 1, "-o", "jsonl", "--no-limits")
+            result = json.loads(out)
+            self.assertEqual((code, result["n_machines"], result["gathers_token_layer"]), (0, n, 4))
+            layer = (8 * 64 + 768) * 40 / 32 + 2 * 256 * 4
+            self.assertEqual(result["gathered_bytes_token_layer"], layer * (n - 1) / n + 4 * 4 * (n - 1))
+            self.assertTrue(0 < result["pct_network"] < 100)
+
+    def test_a_slow_network_is_reported(self):
+        slow = {**ENVIRONMENT, "TERN_NETWORK": "20000 10"}
+        for quiet, said in ([], True), (["-q"], False):
+            command = [*machines(2), MODEL, "Tom", "-n", "2", *quiet]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=slow)
+            self.assertEqual("on this network 1 machine would be faster: about" in done.stderr, said, done.stderr)
 
     def test_chat_in_a_pipe(self):
         chat = ["--chat", "--template", "chatml", "-n", "8", "--temp", "0", "-q"]
