@@ -114,6 +114,11 @@ struct tern_model_params {
  * say on rank 0, with the host's name. Calls come from one thread at a time. */
 enum tern_status tern_machines_start(struct tern_error *e);
 uint32_t tern_machines(uint32_t *rank); /* how many */
+
+/* Cuts the file into "PATH.part-1-of-N" and so on, for N machines: each needs its own part alone, which is
+ * found where PATH is not. `share` as in tern_model_params, or NULL. */
+enum tern_status tern_model_cut(const char *path, uint32_t n, const char *share,
+                                struct tern_error *e);
 enum tern_status tern_follow(tern_model *model, struct tern_error *e);
 #endif
 

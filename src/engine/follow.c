@@ -4,6 +4,7 @@
 #ifdef TERN_MPI
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +14,12 @@
 #include "engine/memory_plan.h"
 #include "model/split.h"
 #include "model/split_store.h"
+#include "weights/part.h"
 #include "weights/weights.h"
 
 enum order_kind {
     ORDER_END,
+    ORDER_CHECK,
     ORDER_PLAN,
     ORDER_OPEN,
     ORDER_CLOSE,
@@ -134,10 +137,10 @@ uint32_t tern_machines(uint32_t *rank)
 }
 
 /* until of "3,2,1"; the same for all without it */
-static enum tern_status read_share(struct split *s, const char *text, struct tern_error *e)
+enum tern_status follow_shares(struct split *s, size_t n, const char *text, struct tern_error *e)
 {
     const char *at = text;
-    s->n = (size_t)machines_size(), s->rank = (size_t)machines_rank();
+    s->n = n, s->rank = (size_t)machines_rank();
     for (size_t r = 0; r < s->n; r++) {
         uint64_t share = 0;
         for (; *at >= '0' && *at <= '9' && share < 1000000; at++)
@@ -157,7 +160,7 @@ static enum tern_status take_shares(struct split *s, const struct report *report
                                     struct tern_error *e)
 {
     bool measured = !strcmp(reports[0].share, MEASURED);
-    enum tern_status status = read_share(s, measured ? "" : reports[0].share, e);
+    enum tern_status status = follow_shares(s, (size_t)machines_size(), measured ? "" : reports[0].share, e);
     for (size_t r = 0; r < s->n && measured; r++)
         s->until[r + 1] = s->until[r] + (reports[r].speed ? reports[r].speed : 1);
     return status;
@@ -181,22 +184,55 @@ static enum tern_status judge(const struct report *first, const struct report *r
     return TERN_OK;
 }
 
+/* Whether a part is this machine's, of a model that several open; its shares are those that count, where no
+ * others were given. */
+static enum tern_status take_part(const struct tern_model *m, bool alone, const char *share,
+                                  char *shares, size_t size, struct tern_error *e)
+{
+    const struct file_part *p = weights_part(m->model->weights);
+    const char *path = weights_path(m->model->weights);
+    size_t n = 0;
+    put_text(shares, size, share ? share : "");
+    if (!p)
+        return TERN_OK;
+    if (alone)
+        return error_set(e, TERN_USAGE,
+                         "%s is part %d of %d of a model: %d machines open them (mpirun -n %d)",
+                         path, (int)p->rank + 1, (int)p->n_machines, (int)p->n_machines,
+                         (int)p->n_machines);
+    if (p->n_machines != (uint64_t)machines_size() || p->rank != (uint64_t)machines_rank())
+        return error_set(e, TERN_USAGE, "%s is part %d of %d of a model, here is machine %d of %d",
+                         path, (int)p->rank + 1, (int)p->n_machines, machines_rank() + 1,
+                         machines_size());
+    if (share && !strcmp(share, MEASURED))
+        return error_set(e, TERN_USAGE, "%s was cut for its shares: they cannot be measured", path);
+    for (size_t r = 0; r < p->n_machines && !share && n < size; r++)
+        n += (size_t)snprintf(shares + n, size - n, r ? ",%llu" : "%llu",
+                              (unsigned long long)p->share[r]);
+    return TERN_OK;
+}
+
 enum tern_status follow_meet(struct tern_model *m, enum tern_status status, const char *share,
                              struct tern_error *e)
 {
     size_t n = (size_t)machines_size();
-    if (n == 1 || all.open || all.over)
+    char shares[sizeof(((struct report *)0)->share)] = "";
+    bool alone = n == 1 || all.open || all.over;
+    status = status ? status : take_part(m, alone, share, shares, sizeof shares, e);
+    if (alone)
         return status;
     struct report *reports = calloc(n, sizeof *reports);
     if (!reports)
         return error_memory(e, "the machines' reports", n * sizeof *reports);
     struct report *own = &reports[machines_rank()];
     put_report(own, status, e);
-    put_text(own->share, sizeof own->share, share ? share : "");
+    put_text(own->share, sizeof own->share, shares);
     if (!status && share && !strcmp(share, MEASURED))
         own->speed = machine_speed(m);
     own->content_id = status ? 0 : weights_content_id(m->model->weights);
     all.over = !meet(reports);
+    for (size_t r = 1; r < n && !*reports[0].share; r++) /* of a part that another has */
+        memcpy(reports[0].share, reports[r].share, sizeof reports[0].share);
     for (size_t r = 1; r < n && !status; r++)
         status = judge(&reports[0], &reports[r], e);
     if (!status)
@@ -339,6 +375,19 @@ static enum tern_status agree(enum tern_status status, struct tern_error *e)
             status = error_set(e, reports[r].status, "%s: %s", reports[r].host, reports[r].message);
     free(reports);
     return status;
+}
+
+void lead_check(const struct tern_model *m)
+{
+    struct order order = {.kind = ORDER_CHECK};
+    if (split_of(m->model) && machines_rank() == 0)
+        machines_broadcast(&order, sizeof order);
+}
+
+enum tern_status follow_checked(const struct tern_model *m, enum tern_status status,
+                                struct tern_error *e)
+{
+    return split_of(m->model) ? agree(status, e) : status;
 }
 
 enum tern_status follow_opened(tern_context *c, enum tern_status status, struct tern_error *e)
@@ -526,6 +575,9 @@ static bool follow(tern_model *m, const struct order *order, enum tern_status *s
         return false;
     case ORDER_OPEN:
         (void)follow_open(m, order, e);
+        break;
+    case ORDER_CHECK:
+        (void)tern_model_check(m, e);
         break;
     case ORDER_PLAN:
         follow_plan(m, e);

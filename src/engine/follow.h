@@ -16,6 +16,15 @@ enum tern_status follow_meet(struct tern_model *m, enum tern_status status, cons
 /* Meets them again, when what each needs of the model was copied and locked, where that was wanted */
 enum tern_status follow_loaded(struct tern_model *m, enum tern_status status, struct tern_error *e);
 
+/* Has the others check their files, too; and what they found */
+void lead_check(const struct tern_model *m);
+enum tern_status follow_checked(const struct tern_model *m, enum tern_status status,
+                                struct tern_error *e);
+
+/* What --share says of n machines; none: the same for all */
+struct split;
+enum tern_status follow_shares(struct split *s, size_t n, const char *text, struct tern_error *e);
+
 /* Plans a context here, and on the other machines too where the model is on all: what fits all of them.
  * A machine that it does not fit is named. */
 typedef enum tern_status (*plan_fn)(const struct tern_model *m, const struct tern_context_params *p,
@@ -51,6 +60,8 @@ enum tern_status follow_alone(const struct tern_model *m, const char *what, stru
 #define follow_alone(m, what, e) TERN_OK
 #define follow_meet(m, status, share, e) (status)
 #define follow_loaded(m, status, e) (status)
+#define lead_check(m) ((void)0)
+#define follow_checked(m, status, e) (status)
 #define follow_planned(m, p, plan_here, plan, e) plan_here(m, p, plan, e)
 #define follow_end(m) ((void)0)
 #define lead_open(c, plan) ((void)0)

@@ -327,8 +327,13 @@ static int asked_to_stop(void *arg, uint64_t done, uint64_t total)
 enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
 {
     const struct weights *w = m->model->weights;
+    lead_check(m);
     enum tern_status s = checksums_verify(w, asked_to_stop, m, e);
+#ifdef TERN_MPI
+    if (weights_part(w)) /* which has not all values */
+        return follow_checked(m, s, e);
+#endif
     for (size_t i = 0; i < weights_count(w) && !s; i++)
         s = finite_check(w, weights_at(w, i), e);
-    return s;
+    return follow_checked(m, s, e);
 }

@@ -62,11 +62,11 @@ static struct portion times(struct portion p, size_t width, size_t from)
 
 static void cut_attention(const struct cutter *c, const struct layer *w)
 {
-    struct portion heads = own_heads(c->m, w), kv = own_kv(c->m, w);
     const struct latent *t = &w->latent;
     bool all = w->qk_norm == QK_FULL;
     if (!w->n_heads)
         return;
+    struct portion heads = own_heads(c->m, w), kv = own_kv(c->m, w);
     if (!all)
         cut(c, &w->q, times(heads, layer_q_dim(w), 0));
     cut_own(c, &w->o);

@@ -60,6 +60,8 @@ static inline size_t split_at(const struct split *s, struct cutting c, size_t ra
 static inline struct portion own_columns(const struct model *m, struct cutting c)
 {
     const struct split *s = split_of(m);
+    if (s && split_at(s, c, s->rank) == split_at(s, c, s->rank + 1)) /* no tile either */
+        return (struct portion){0, 0};
     return s ? (struct portion){split_at(s, c, s->rank), split_at(s, c, s->rank + 1)}
              : (struct portion){0, c.total};
 }

@@ -2,6 +2,7 @@
 #include "weights/checksums.h"
 
 #include "base/xxh64.h"
+#include "weights/part.h"
 
 enum { CHUNK = 4 << 20 }; /* bytes between two calls of progress */
 
@@ -66,6 +67,10 @@ enum tern_status checksums_verify(const struct weights *w,
     const void *map;
     size_t bytes;
     weights_mapping(w, &map, &bytes);
+#ifdef TERN_MPI
+    if (weights_part(w))
+        return part_verify(weights_part(w), map, weights_path(w), progress, arg, e);
+#endif
     at.map = map;
     at.total = bytes;
     at.done = weights_header_bytes(w); /* the header was checked when the file was opened */

@@ -21,6 +21,7 @@ enum {
     LAYOUT_KIND_MODEL = 1,
     LAYOUT_KIND_SESSION = 3,
     LAYOUT_KIND_PREFIXES = 4,
+    LAYOUT_KIND_PART = 5,
     LAYOUT_MAX_HEADER = 64 << 20,
     LAYOUT_MAX_SECTIONS = 64,
     LAYOUT_SECTION_BYTES = 40, /* an entry of the section table */

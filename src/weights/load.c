@@ -32,7 +32,8 @@ static void read_part(struct copy_job *j, uint64_t from, uint64_t to, int thread
     enum tern_status s = TERN_OK;
     for (uint64_t n; from < to && !s && !pool_stopped(j->pool, thread); from += n) {
         n = to - from < PART ? to - from : PART;
-        s = file_read_at(j->fd, j->to + from, (size_t)n, from, weights_path(j->w), &e);
+        s = file_read_at(j->fd, j->to + from, (size_t)n, weights_place(j->w, from),
+                         weights_path(j->w), &e);
     }
     if (s && !atomic_exchange(&j->failed, 1))
         *j->e = e, j->status = s;

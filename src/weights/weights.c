@@ -7,6 +7,7 @@
 #include "kernels/formats.h"
 #include "weights/foreign.h"
 #include "weights/file_layout.h"
+#include "weights/part.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ struct weights {
     struct stat opened; /* the file as it was */
 #ifdef TERN_MPI
     struct slices slices;
+    struct file_part *part; /* or NULL */
 #endif
 };
 
@@ -93,7 +95,7 @@ static enum tern_status read_header(struct weights *w, int fd, uint64_t actual,
     size_t n = actual < sizeof start ? (size_t)actual : sizeof start;
     if (!n)
         return error_set(e, TERN_BAD_FILE, "it is empty");
-    enum tern_status s = file_read_at(fd, start, n, 0, w->path, e);
+    enum tern_status s = file_read_at(fd, start, n, weights_place(w, 0), w->path, e);
     if (s)
         return s;
     if (memcmp(start, LAYOUT_MAGIC, n < 4 ? n : 4))
@@ -109,7 +111,7 @@ static enum tern_status read_header(struct weights *w, int fd, uint64_t actual,
     w->header = malloc((size_t)w->header_bytes);
     if (!w->header)
         return error_memory(e, "the header of the weights file", (size_t)w->header_bytes);
-    return file_read_at(fd, w->header, (size_t)w->header_bytes, 0, w->path, e);
+    return file_read_at(fd, w->header, (size_t)w->header_bytes, weights_place(w, 0), w->path, e);
 }
 
 static enum tern_status check_header(struct weights *w, struct tern_error *e)
@@ -377,9 +379,35 @@ static enum tern_status parse_config(struct weights *w, struct tern_error *e)
 
 /* ---- mapping, open and close ---- */
 
+#ifdef TERN_MPI
+
+/* The pieces of a part, where they lie in the whole file; what is not there cannot be read. */
+static void map_pieces(const struct weights *w, int fd, void **out)
+{
+    char *p = mmap(NULL, (size_t)w->file_bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool mapped = p != MAP_FAILED;
+    for (size_t i = 0; i < w->part->n && mapped; i++) {
+        const struct file_piece *x = &w->part->pieces[i];
+        mapped = mmap(p + x->offset, (size_t)x->bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd,
+                      (off_t)x->at) != MAP_FAILED;
+    }
+    *out = mapped ? p : MAP_FAILED;
+    if (!mapped && p != MAP_FAILED)
+        munmap(p, (size_t)w->file_bytes);
+}
+
+#endif
+
 static enum tern_status map_file(struct weights *w, int fd, struct tern_error *e)
 {
-    void *p = mmap(NULL, (size_t)w->file_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    void *p;
+#ifdef TERN_MPI
+    if (w->part)
+        map_pieces(w, fd, &p);
+    else
+#endif
+        p = mmap(NULL, (size_t)w->file_bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return error_set(e, errno == ENOMEM ? TERN_NO_MEMORY : TERN_IO,
                          "cannot map its %llu bytes: %s", (ull)w->file_bytes, strerror(errno));
@@ -392,6 +420,12 @@ static enum tern_status map_file(struct weights *w, int fd, struct tern_error *e
 /* Everything but the path in the message. */
 static enum tern_status open_parts(struct weights *w, int fd, uint64_t actual, struct tern_error *e)
 {
+#ifdef TERN_MPI
+    enum tern_status is_part = part_open(&w->part, fd, actual, w->path, e);
+    if (is_part)
+        return is_part;
+    actual = w->part ? w->part->whole_bytes : actual;
+#endif
     file_read_ahead(fd, false); /* into small pages; the mapping asks for huge ones */
     enum tern_status s = read_header(w, fd, actual, e);
     file_read_ahead(fd, true);
@@ -403,6 +437,10 @@ static enum tern_status open_parts(struct weights *w, int fd, uint64_t actual, s
         s = parse_config(w, e);
     if (!s)
         s = parse_directory(w, e);
+#ifdef TERN_MPI
+    if (!s && w->part && w->part->content_id != w->content_id)
+        s = bad_start(e, "its content id is not that of the model in it");
+#endif
     if (!s && fstat(fd, &w->opened))
         s = error_io(e, w->path, "cannot ask for its times");
     return s ? s : map_file(w, fd, e);
@@ -428,6 +466,14 @@ enum tern_status weights_open_kind(struct weights **out, const char *path, uint6
     int fd = -1;
     *out = NULL;
     e = e ? e : &mine;
+#ifdef TERN_MPI
+    char name[4096];
+    struct stat st;
+    if (machines_size() > 1 && stat(path, &st) && errno == ENOENT &&
+        part_name(name, sizeof name, path, (size_t)machines_rank(), (size_t)machines_size()) &&
+        !stat(name, &st))
+        path = name; /* this machine has its part alone */
+#endif
     enum tern_status s = open_path(&fd, &actual, path, kind, e);
     if (s)
         return s;
@@ -460,6 +506,7 @@ void weights_close(struct weights *w)
     keys_close(&w->config);
 #ifdef TERN_MPI
     free(w->slices.list);
+    part_close(w->part);
 #endif
     free(w->names);
     free(w->bound);
@@ -560,10 +607,32 @@ void weights_mapping(const struct weights *w, const void **start, size_t *bytes)
 
 enum tern_status weights_take_slices(struct weights *w, struct slices s, struct tern_error *e)
 {
-    (void)e;
+    char share[256] = "";
+    size_t length = 0;
     free(w->slices.list);
     w->slices = s;
+    for (size_t i = 0; i < s.n && w->part; i++) {
+        if (part_holds(w->part, s.list[i].begin, s.list[i].end))
+            continue;
+        for (size_t r = 0; r < w->part->n_machines && length < sizeof share; r++)
+            length += (size_t)snprintf(share + length, sizeof share - length, r ? ",%llu" : "%llu",
+                                       (ull)w->part->share[r]);
+        return error_set(e, TERN_BAD_FILE,
+                         "%s: it was cut for the shares %s or by another version of tern: use "
+                         "these shares (--share), or cut the model again (tools/split.py)",
+                         w->path, share);
+    }
     return TERN_OK;
+}
+
+const struct file_part *weights_part(const struct weights *w)
+{
+    return w->part;
+}
+
+uint64_t weights_place(const struct weights *w, uint64_t offset)
+{
+    return w->part ? part_place(w->part, offset) : offset;
 }
 
 const struct slices *weights_slices(const struct weights *w)

@@ -91,6 +91,10 @@ struct slices {
 
 /* The weights own the list from now on, whatever is returned. */
 enum tern_status weights_take_slices(struct weights *w, struct slices s, struct tern_error *e);
+/* The part that was opened in place of the whole file, or NULL. Bytes that it does not hold must not be read. */
+struct file_part;
+const struct file_part *weights_part(const struct weights *w);
+uint64_t weights_place(const struct weights *w, uint64_t offset); /* of a byte of the whole, in the file */
 const struct slices *weights_slices(const struct weights *w);
 uint64_t weights_own_bytes(const struct weights *w); /* without rare ones */
 
@@ -99,6 +103,12 @@ uint64_t weights_own_bytes(const struct weights *w); /* without rare ones */
 static inline uint64_t weights_own_bytes(const struct weights *w)
 {
     return weights_file_bytes(w);
+}
+
+static inline uint64_t weights_place(const struct weights *w, uint64_t offset)
+{
+    (void)w;
+    return offset;
 }
 
 #endif

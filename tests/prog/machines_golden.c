@@ -1,6 +1,8 @@
 /* Several machines: every golden model has the bits of graphs.txt, on however many processes mpirun
  * started. Arguments: threads of each process; then targets, in turn (rank 0 has the first; "best": the best
- * one); then, after "--share", shares. Rank 0 prints "N passed, N failed". */
+ * one); then, after "--share", shares. With PARTS=1 each process has its part of the file alone (tern_model_cut).
+ * Rank 0 prints "N passed, N failed". */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,23 @@ static uint64_t fingerprint(tern_model *model, size_t n, enum tern_cache_type ty
     return hash;
 }
 
+/* The file becomes parts, or they vanish; does nothing without PARTS. */
+static enum tern_status cut(const char *path, const char *share, bool removes, struct tern_error *e)
+{
+    uint32_t rank, n = tern_machines(&rank);
+    char part[300];
+    if (!getenv("PARTS"))
+        return TERN_OK;
+    enum tern_status s = removes ? TERN_OK : tern_model_cut(path, n, share, e);
+    remove(path);
+    for (uint32_t r = 0; r < n; r++) {
+        snprintf(part, sizeof part, "%s.part-%u-of-%u", path, r + 1, n);
+        if (removes || r != rank)
+            remove(part);
+    }
+    return s;
+}
+
 static void test(const struct golden *g, enum tern_type type, struct tern_model_params *how,
                  uint32_t rank)
 {
@@ -78,7 +97,8 @@ static void test(const struct golden *g, enum tern_type type, struct tern_model_
     size_t n = g->n_prompt < POSITIONS ? g->n_prompt : POSITIONS;
     golden_write(path, sizeof path, g, type);
     golden_prompt(ids, n, g->prompt_seed, g->vocab);
-    enum tern_status s = tern_model_open(&model, path, how, &e);
+    enum tern_status s = cut(path, how->share, false, &e);
+    s = s ? s : tern_model_open(&model, path, how, &e);
     if (s)
         printf("%s: %s\n", g->name, e.text), failed++;
     else if (rank)
@@ -88,6 +108,7 @@ static void test(const struct golden *g, enum tern_type type, struct tern_model_
               fingerprint(model, n, cache, type == TERN_Q8));
     tern_model_close(model);
     remove(path);
+    (void)cut(path, NULL, true, &e);
 }
 
 int main(int argc, char **argv)
