@@ -262,7 +262,7 @@ test:
 	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" QUICK="$(QUICK)" tests/run-tests
 
 # What tests run on several machines.
-machines: $(PROGRAMS:%=$(BUILD)/%) $(addprefix $(BUILD)/tests/,$(filter machines_%,$(PROGS)))
+machines: lib $(PROGRAMS:%=$(BUILD)/%) $(addprefix $(BUILD)/tests/,$(filter machines_%,$(PROGS)))
 	@:
 
 # What runs without Check, a shell or Python: for cross builds, with EMULATOR.

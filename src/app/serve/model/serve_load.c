@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/cli/number.h"
+#include "app/cli/team.h"
 #include "app/serve/api/fill_in.h"
 #include "app/serve/http/lanes.h"
 #include "app/serve/model/compiled.h"
@@ -148,6 +149,7 @@ static void show(const struct scheduler *s, const struct tern_memory *plan)
     char a[32], b[32], c[32], d[32], g[32], h[32];
     if (s->server->options->value[SERVE_QUIET].given)
         return;
+    team_advise(s->server->model);
     fprintf(stderr,
             "serve: memory: weights %s, cache %s for %u sequences of %u positions, batch %s, kept "
             "prompts %s, constraints up to %s; available %s\n",
