@@ -5,7 +5,7 @@
 
 writes MODEL.part-1-of-N and so on. Copy part 1 to the first machine of mpirun's host file, part 2 to the
 second, all beside each other as MODEL was; then `mpirun -n N ./run MODEL` finds them where MODEL is not. The
-library of a build with MPI knows what a machine needs: make MPI=1 BUILD=build-mpi lib."""
+library of a build with MPI knows what a machine needs: make MPI=1."""
 
 import argparse
 import ctypes
@@ -14,11 +14,20 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARY = Path(os.environ.get("MACHINES", ROOT / "build-mpi")) / "libtern.so"
+BUILDS = [Path(os.environ["MACHINES"])] if "MACHINES" in os.environ else [ROOT / "build", ROOT / "build-mpi"]
 
 
 class Error(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 512)]
+
+
+def find_library() -> ctypes.CDLL | None:
+    for build in BUILDS:
+        path = build / "libtern.so"
+        library = ctypes.CDLL(str(path)) if path.exists() else None
+        if hasattr(library, "tern_model_cut"):
+            return library
+    return None
 
 
 def main() -> int:
@@ -27,11 +36,11 @@ def main() -> int:
     parser.add_argument("-n", type=int, required=True, metavar="N", help="number of machines")
     parser.add_argument("--share", metavar="A,B,...", help="of each machine, in whole numbers; default: all the same")
     options = parser.parse_args()
-    if not LIBRARY.exists():
-        print(f"split.py: {LIBRARY} is missing: make MPI=1 BUILD=build-mpi lib", file=sys.stderr)
+    library = find_library()
+    if not library:
+        print("split.py: no library with MPI is built here: make MPI=1", file=sys.stderr)
         return 4
     error = Error()
-    library = ctypes.CDLL(str(LIBRARY))
     share = options.share.encode() if options.share else None
     code = library.tern_model_cut(os.fsencode(options.model), ctypes.c_uint32(max(options.n, 0)), share,
                                   ctypes.byref(error))  # fmt: skip

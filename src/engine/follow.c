@@ -64,8 +64,8 @@ struct planned { /* by a machine */
 
 /* MPI belongs to the process, and so does this. */
 static struct {
-    struct split split; /* of the model that is on all machines */
-    bool open, over;    /* a model is open on all machines; somebody has left */
+    struct split split;      /* of the model that is on all machines */
+    bool open, over;         /* a model is open on all machines; somebody has left */
     struct planned *planned; /* [size] of the last plan that was made */
     tern_context *contexts[MOST_CONTEXTS];
     struct order_row *rows; /* [n_rows] of a long batch */
@@ -143,9 +143,10 @@ enum tern_status follow_shares(struct split *s, size_t n, const char *text, stru
     s->n = n, s->rank = (size_t)machines_rank();
     for (size_t r = 0; r < s->n; r++) {
         uint64_t share = 0;
+        bool starts = *at >= '0' && *at <= '9';
         for (; *at >= '0' && *at <= '9' && share < 1000000; at++)
             share = 10 * share + (uint64_t)(*at - '0');
-        bool ends = *at == (r + 1 < s->n ? ',' : 0);
+        bool ends = starts && *at == (r + 1 < s->n ? ',' : 0);
         if (*text && (!ends || share >= 1000000))
             return error_set(e, TERN_USAGE,
                              "the shares '%s' are not %zu whole numbers below 1000000", text, s->n);
@@ -160,7 +161,8 @@ static enum tern_status take_shares(struct split *s, const struct report *report
                                     struct tern_error *e)
 {
     bool measured = !strcmp(reports[0].share, MEASURED);
-    enum tern_status status = follow_shares(s, (size_t)machines_size(), measured ? "" : reports[0].share, e);
+    enum tern_status status =
+        follow_shares(s, (size_t)machines_size(), measured ? "" : reports[0].share, e);
     for (size_t r = 0; r < s->n && measured; r++)
         s->until[r + 1] = s->until[r] + (reports[r].speed ? reports[r].speed : 1);
     return status;
@@ -193,13 +195,19 @@ static enum tern_status take_part(const struct tern_model *m, bool alone, const 
     const char *path = weights_path(m->model->weights);
     size_t n = 0;
     put_text(shares, size, share ? share : "");
+    if (share && strcmp(share, MEASURED)) {
+        struct split asked = {0};
+        enum tern_status s =
+            follow_shares(&asked, (size_t)machines_size(), *share ? share : " ", e);
+        if (s)
+            return s;
+    }
     if (!p)
         return TERN_OK;
     if (alone)
-        return error_set(e, TERN_USAGE,
-                         "%s is part %d of %d of a model: %d machines open them (mpirun -n %d)",
-                         path, (int)p->rank + 1, (int)p->n_machines, (int)p->n_machines,
-                         (int)p->n_machines);
+        return error_set(
+            e, TERN_USAGE, "%s is part %d of %d of a model: %d machines open them (mpirun -n %d)",
+            path, (int)p->rank + 1, (int)p->n_machines, (int)p->n_machines, (int)p->n_machines);
     if (p->n_machines != (uint64_t)machines_size() || p->rank != (uint64_t)machines_rank())
         return error_set(e, TERN_USAGE, "%s is part %d of %d of a model, here is machine %d of %d",
                          path, (int)p->rank + 1, (int)p->n_machines, machines_rank() + 1,
@@ -286,7 +294,8 @@ static void give(const tern_context *c, struct order order, const void *more, si
 
 /* Of one machine: rank 0 says what is wanted, and all say what that takes there. */
 static enum tern_status plan_on_all(const struct tern_model *m, const struct tern_context_params *p,
-                                    plan_fn plan_here, struct tern_memory *plan, struct tern_error *e)
+                                    plan_fn plan_here, struct tern_memory *plan,
+                                    struct tern_error *e)
 {
     size_t at[MOST_MACHINES + 1], n = (size_t)machines_size();
     struct planned *own = &all.planned[machines_rank()];
@@ -303,9 +312,9 @@ static enum tern_status plan_on_all(const struct tern_model *m, const struct ter
     return s;
 }
 
-static enum tern_status plan_as_ordered(const struct tern_model *m, const struct tern_context_params *p,
-                                        plan_fn plan_here, struct tern_memory *plan,
-                                        struct tern_error *e)
+static enum tern_status plan_as_ordered(const struct tern_model *m,
+                                        const struct tern_context_params *p, plan_fn plan_here,
+                                        struct tern_memory *plan, struct tern_error *e)
 {
     struct order order = {.kind = ORDER_PLAN};
     struct tern_context_params params = *p;
