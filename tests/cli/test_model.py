@@ -38,7 +38,7 @@ class Structs(unittest.TestCase):
     def test_fields_are_those_of_the_headers(self):
         """A struct that lacks a field of the header's would be written beyond its end."""
         headers = "".join((ROOT / "include" / name).read_text() for name in ("tern.h", "tern_lab.h"))
-        headers = re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL)
+        headers = re.sub(r"/\*.*?\*/|^#ifdef TERN_MPI.*?^#endif", "", headers, flags=re.DOTALL | re.MULTILINE)
         kinds = [kind for kind in vars(structs).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
         self.assertGreater(len(kinds), 10)
         for kind in kinds:

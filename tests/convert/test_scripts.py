@@ -31,7 +31,7 @@ FABLE = ROOT / "models" / "fable.bin"
 USUAL = {
     "bench_convert": ["folder"], "bench_tokenizer": ["text", "text"], "check_reference": ["text", "--tokenizer", "text", "--text", "text"],
     "check_tokenizer": ["text"], "convert": ["text", "out.bin"], "get": ["a/b"], "plot_bench": ["text"],
-    "regroup": [FABLE, "-o", "folder", "--kv-heads", "2"], "train": ["credits"], "verify": [FABLE, "text"],
+    "regroup": [FABLE, "-o", "folder", "--kv-heads", "2"], "split": [FABLE, "-n", "2"], "train": ["credits"], "verify": [FABLE, "text"],
 }  # fmt: skip
 MISSING, WRONG = "No such file or directory", "folder/nothing"
 # Script, arguments, exit code, what the sentence says. The files: setUpClass.
@@ -72,6 +72,7 @@ MISTAKES = [
     ("regroup", [FABLE, "-o", "folder", "--kv-heads", "2,x"], 2, "'2,x'"),
     ("regroup", [FABLE, "-o", "folder", "--kv-heads", "2", "--text", WRONG], 4, MISSING),
     ("regroup", [FABLE, "-o", "folder", "--kv-heads", "2", "--plot", "a.svg"], 2, "--plot needs --text"),
+    ("split", [FABLE, "-n", "0"], 2, "0 is less than 1"),
     ("train", [], 2, "required: command"),
     ("train", ["credits", "--text", "latin"], 3, "credits.tsv is damaged"),
     ("train", ["credits", "--text", "folder"], 4, MISSING),
