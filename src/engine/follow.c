@@ -445,9 +445,9 @@ void lead_run(tern_context *c, bool if_finite)
     const struct forward *f = &c->forward;
     struct order order = {.kind = ORDER_RUN, .n = f->n, .if_finite = if_finite};
     struct order_row *rows = f->n > SHORT_ROWS ? room_for(f->n) : order.rows;
-    order.stop = c->forward.stopped = forward_is_cancelled(&c->forward);
-    if (!leads(c))
+    if (!leads(c)) /* the others know from the order */
         return;
+    order.stop = c->forward.stopped = forward_is_cancelled(&c->forward);
     for (size_t i = 0; i < f->n; i++)
         rows[i] = order_row(c, &f->rows[i]);
     give(c, order, rows, f->n > SHORT_ROWS ? f->n * sizeof *rows : 0);
@@ -480,6 +480,8 @@ void lead_settle(tern_context *c, uint32_t seq)
 
 void lead_guess(tern_context *c, uint32_t seq, tern_token token, size_t max)
 {
+    if (!leads(c))
+        return;
     bool stop = c->forward.stopped = forward_is_cancelled(&c->forward);
     give(c, (struct order){.kind = ORDER_GUESS, .seq = seq, .token = token, .n = max, .stop = stop},
          NULL, 0);
