@@ -5,6 +5,7 @@
 #include "model/mtp.h"
 #include "model/prefix_file.h"
 #include "model/recurrence.h"
+#include "model/split_store.h"
 
 /* Which RoPE frequencies a text of n tokens has */
 static bool is_far(const tern_context *c, uint64_t n)
@@ -83,21 +84,30 @@ void tern_prefix_info(const tern_context *c, struct tern_prefix_info *info)
 
 static enum tern_status check_store(const tern_context *c, struct tern_error *e)
 {
-    enum tern_status s = follow_alone(c->model, "a file of prefixes", e);
-    return s || c->prefixes.n_nodes
-               ? s
+    return c->prefixes.n_nodes
+               ? TERN_OK
                : error_set(e, TERN_USAGE, "the context has no store of prefixes (prefix_bytes)");
 }
 
 enum tern_status tern_prefix_save(tern_context *c, int fd, struct tern_error *e)
 {
     enum tern_status s = check_store(c, e);
-    return s ? s : prefix_save(&c->prefixes, c->model->model, fd, e);
+    if (s || (s = lead_store(c, e)))
+        return s;
+    s = prefix_save(&c->prefixes, c->model->model, fd, e);
+    store_end(c->model->model);
+    return s;
 }
 
 enum tern_status tern_prefix_load(tern_context *c, int fd, struct tern_error *e)
 {
     enum tern_status s = check_store(c, e);
-    prefix_clear(&c->prefixes);
-    return s ? s : prefix_load(&c->prefixes, c->model->model, fd, e);
+    tern_prefix_clear(c);
+    if (s || (s = lead_store(c, e)))
+        return s;
+    s = prefix_load(&c->prefixes, c->model->model, fd, e);
+    store_end(c->model->model);
+    if (s)
+        lead_prefix_clear(c);
+    return s;
 }

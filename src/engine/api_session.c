@@ -23,13 +23,8 @@ uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens,
 static enum tern_status check_file(tern_context *c, uint32_t seq, const char *path,
                                    struct tern_error *e)
 {
-    bool recurrent = c->cache.recurrent.state_floats != 0;
-    enum tern_status s =
-        recurrent ? follow_alone(c->model, "a session of a model with recurrent layers", e) : TERN_OK;
     context_drop(c);
     tern_batch_clear(c);
-    if (s)
-        return s;
     if (!path)
         return error_no_path(e);
     return seq < c->memory.n_seqs
@@ -40,8 +35,10 @@ static enum tern_status check_file(tern_context *c, uint32_t seq, const char *pa
 
 static enum tern_status save(tern_context *c, uint32_t seq, const char *path, struct tern_error *e)
 {
-    lead_store(c);
-    enum tern_status s = session_save(&c->cache, seq, c->model->model, path, e);
+    enum tern_status s = lead_store(c, e);
+    if (s)
+        return s;
+    s = session_save(&c->cache, seq, c->model->model, path, e);
     store_end(c->model->model);
     return s;
 }
@@ -65,15 +62,16 @@ enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *pa
                                    struct tern_error *e)
 {
     enum tern_status s = check_file(c, seq, path, e);
-    if (s)
+    if (s || (s = lead_store(c, e)))
         return s;
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
-    lead_store(c);
     s = session_load(&c->cache, seq, c->model->model, c->model->pool, path, e);
     store_end(c->model->model);
-    if (!s)
+    if (!s) {
+        lead_resume(c, seq);
         recurrence_resume(&c->forward, seq);
+    }
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
     size_t limit = c->model->model->rope_limit;

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fpenv.h"
 #include "base/machines.h"
 #include "engine/guess/heads.h"
 #include "engine/machine_speed.h"
 #include "engine/memory_plan.h"
+#include "model/recurrence.h"
 #include "model/split.h"
 #include "model/split_store.h"
 #include "weights/part.h"
@@ -34,6 +36,7 @@ enum order_kind {
     ORDER_PREFIX_KEEP,
     ORDER_PREFIX_CLEAR,
     ORDER_STORE,
+    ORDER_RESUME,
 };
 
 enum { SHORT_ROWS = 8, MOST_CONTEXTS = 64 };
@@ -505,9 +508,17 @@ void lead_prefix_clear(tern_context *c)
     give(c, (struct order){.kind = ORDER_PREFIX_CLEAR}, NULL, 0);
 }
 
-void lead_store(tern_context *c)
+enum tern_status lead_store(tern_context *c, struct tern_error *e)
 {
-    give(c, (struct order){.kind = ORDER_STORE}, NULL, 0);
+    enum tern_status s = leads(c) ? store_open(&c->cache, c->model->model, e) : TERN_OK;
+    if (!s)
+        give(c, (struct order){.kind = ORDER_STORE}, NULL, 0);
+    return s;
+}
+
+void lead_resume(tern_context *c, uint32_t seq)
+{
+    give(c, (struct order){.kind = ORDER_RESUME, .seq = seq}, NULL, 0);
 }
 
 /* ---- following ---- */
@@ -576,6 +587,15 @@ static void follow_guess(tern_context *c, const struct order *order)
     (void)context_guess(c, order->seq, order->token, (size_t)order->n, 0, guess, &made);
 }
 
+static void follow_resume(tern_context *c, uint32_t seq)
+{
+    struct fpenv saved = fpenv_enter();
+    pool_lock(c->model->pool);
+    recurrence_resume(&c->forward, seq);
+    pool_unlock(c->model->pool);
+    fpenv_leave(saved);
+}
+
 /* False at the end. */
 static bool follow(tern_model *m, const struct order *order, enum tern_status *s,
                    struct tern_error *e)
@@ -629,7 +649,10 @@ static bool follow(tern_model *m, const struct order *order, enum tern_status *s
         tern_prefix_clear(c);
         break;
     case ORDER_STORE:
-        *s = store_follow(&c->cache, m->model, e);
+        *s = store_follow(&c->cache, &c->prefixes, m->model, e);
+        break;
+    case ORDER_RESUME:
+        follow_resume(c, order->seq);
         break;
     }
     return !*s;

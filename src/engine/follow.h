@@ -50,7 +50,11 @@ void lead_guess(tern_context *c, uint32_t seq, tern_token token, size_t max);
 void lead_prefix_find(tern_context *c, uint32_t seq, const tern_token *tokens, size_t n);
 void lead_prefix_keep(tern_context *c, uint32_t seq);
 void lead_prefix_clear(tern_context *c);
-void lead_store(tern_context *c); /* the others follow in split_store.h until store_end */
+
+/* The others follow in split_store.h until store_end. And rows of the log of a sequence that was loaded run
+ * again. */
+enum tern_status lead_store(tern_context *c, struct tern_error *e);
+void lead_resume(tern_context *c, uint32_t seq);
 
 /* What only one machine can do yet: TERN_USAGE on several */
 enum tern_status follow_alone(const struct tern_model *m, const char *what, struct tern_error *e);
@@ -77,7 +81,8 @@ enum tern_status follow_alone(const struct tern_model *m, const char *what, stru
 #define lead_prefix_find(c, seq, tokens, n) ((void)0)
 #define lead_prefix_keep(c, seq) ((void)0)
 #define lead_prefix_clear(c) ((void)0)
-#define lead_store(c) ((void)0)
+#define lead_store(c, e) TERN_OK
+#define lead_resume(c, seq) ((void)0)
 
 #endif
 

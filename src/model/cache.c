@@ -81,6 +81,7 @@ static void plan_classes(struct cache *c, const struct model *m)
         class->page_bytes +=
             own_parts_of(m, w, at) * at->kv_bytes; /* < 2^35 a layer: no overflow */
 #ifdef TERN_MPI
+        at->whole_offset = class->whole_bytes;
         class->whole_bytes += layer_kv(w) * at->kv_bytes;
 #endif
     }

@@ -54,7 +54,8 @@ struct cache_layer {
     size_t offset;   /* of the layer inside a page */
     size_t kv_bytes; /* of one head's K, and of its V */
 #ifdef TERN_MPI
-    size_t first_head; /* KV heads that this machine holds, from one on */
+    size_t first_head;   /* KV heads that this machine holds, from one on */
+    size_t whole_offset; /* inside a page on one machine */
 #endif
 };
 
@@ -141,6 +142,16 @@ static inline size_t cache_whole_bytes(const struct cache_class *class)
     return class->whole_bytes;
 #else
     return class->page_bytes;
+#endif
+}
+
+/* Of the layer inside it */
+static inline size_t cache_whole_offset(const struct cache_layer *layer)
+{
+#ifdef TERN_MPI
+    return layer->whole_offset;
+#else
+    return layer->offset;
 #endif
 }
 

@@ -10,6 +10,7 @@
 #include "base/xxh64.h"
 #include "model/kv_store.h"
 #include "model/session.h"
+#include "model/split_store.h"
 #include "weights/file_layout.h"
 
 enum {
@@ -47,7 +48,7 @@ static void fill_header(const struct prefix_store *s, const struct model *m, uin
     memcpy(header + OWNER, owner, sizeof owner);
     memcpy(header + SHAPE, shape, sizeof shape);
     for (int i = 0; i < c->n_classes; i++) {
-        const uint64_t class[] = {c->classes[i].window, c->classes[i].page_bytes};
+        const uint64_t class[] = {c->classes[i].window, cache_whole_bytes(&c->classes[i])};
         memcpy(header + CLASSES + 16 * i, class, sizeof class);
     }
 }
@@ -87,21 +88,21 @@ static enum tern_status put_page(struct out *o, int32_t node, int class, struct 
     const struct cache *c = o->s->cache;
     const struct cache_class *k = &c->classes[class];
     const struct prefix_node *t = &o->s->nodes[node];
-    size_t page = (size_t)prefix_pages(o->s, node)[class];
-    const unsigned char *from = k->pages + page * k->page_bytes;
+    size_t bytes = cache_whole_bytes(k);
+    const unsigned char *from = store_page(c, o->m, class, prefix_pages(o->s, node)[class]);
     size_t first = t->block || t->rows_from ? t->rows_from : 1; /* the first token has no row */
     if (t->n == BLOCK && (!first || !c->hidden.dim))
-        return put(o, from, k->page_bytes, e);
-    memcpy(o->page, from, k->page_bytes);
+        return put(o, from, bytes, e);
+    memcpy(o->page, from, bytes);
     for (size_t l = 0; l < c->n_layers; l++) {
         const struct layer *w = &o->m->layers[l];
         if (c->layers[l].class != class || w->kv_from)
             continue;
-        unsigned char *block = o->page + c->layers[l].offset;
+        unsigned char *block = o->page + cache_whole_offset(&c->layers[l]);
         kv_clear(block, c, w, t->n, BLOCK, o->page + o->largest);
         kv_clear(block, c, w, 0, l < o->m->n_layers ? 0 : first, o->page + o->largest);
     }
-    return put(o, o->page, k->page_bytes, e);
+    return put(o, o->page, bytes, e);
 }
 
 /* The states of a node, by position */
@@ -119,11 +120,13 @@ static size_t states_of(const struct prefix_store *s, int32_t node, int32_t *sta
 static enum tern_status put_states(struct out *o, const int32_t *states, size_t n,
                                    struct tern_error *e)
 {
-    const struct recurrent *r = &o->s->cache->recurrent;
+    const struct cache *c = o->s->cache;
+    const struct recurrent *r = &c->recurrent;
     enum tern_status s = TERN_OK;
-    for (size_t i = 0; i < n && !s; i++)
-        s = put(o, recurrent_kept(r, o->s->states[states[i]].snapshot),
-                r->state_floats * sizeof(float), e);
+    for (size_t i = 0; i < n && !s; i++) {
+        const float *state = recurrent_kept(r, o->s->states[states[i]].snapshot);
+        s = put(o, store_floats(c, o->m, state), r->state_floats * sizeof(float), e);
+    }
     return s;
 }
 
@@ -180,7 +183,7 @@ enum tern_status prefix_save(const struct prefix_store *s, const struct model *m
     if (status)
         return status;
     for (int i = 0; i < s->cache->n_classes; i++)
-        o.largest = max_size(o.largest, s->cache->classes[i].page_bytes);
+        o.largest = max_size(o.largest, cache_whole_bytes(&s->cache->classes[i]));
     size_t zeros = o.largest / BLOCK + GROUP, bytes = header_bytes(s->cache);
     o.number = calloc(s->n_nodes, sizeof *o.number);
     o.page = calloc(1, o.largest + zeros);
@@ -306,6 +309,7 @@ static enum tern_status place_node(struct in *in, const uint64_t *f, uint64_t nu
         return TERN_OK;
     if (prefix_overlap(s, parent, tokens, f[TOKENS]) >= 0)
         return damaged("two of its pages are of one text", e);
+    store_add_node(in->m, parent, tokens, f[TOKENS], f[PAGES], (size_t)f[ROWS_FROM]);
     in->node[number] = prefix_add(s, parent, tokens, f[TOKENS], f[PAGES]);
     if (in->node[number] >= 0)
         s->nodes[in->node[number]].rows_from = (uint32_t)f[ROWS_FROM];
@@ -318,13 +322,17 @@ static enum tern_status take_pages(struct in *in, int32_t node, uint64_t classes
     const struct cache *c = in->s->cache;
     enum tern_status s = TERN_OK;
     for (int i = 0; i < c->n_classes && !s; i++) {
-        const struct cache_class *k = &c->classes[i];
+        size_t bytes = cache_whole_bytes(&c->classes[i]);
         if (!(classes >> i & 1))
             continue;
-        s = node < 0 ? skip(in, k->page_bytes, e)
-                     : take(in,
-                            k->pages + (size_t)prefix_pages(in->s, node)[i] * k->page_bytes,
-                            k->page_bytes, e);
+        if (node < 0) {
+            s = skip(in, bytes, e);
+            continue;
+        }
+        int32_t page = prefix_pages(in->s, node)[i];
+        s = take(in, store_page_room(c, in->m, i, page), bytes, e);
+        if (!s)
+            store_put_page(in->s->cache, in->m, i, page);
     }
     return s;
 }
@@ -335,9 +343,14 @@ static enum tern_status take_states(struct in *in, int32_t node, uint64_t after[
     size_t bytes = in->m->state_floats * sizeof(float);
     enum tern_status s = TERN_OK;
     for (size_t i = 0; i < n && !s; i++) {
-        float *to =
-            node < 0 ? NULL : prefix_add_state(in->s, node, after[i][0], after[i][1] != 0);
-        s = to ? take(in, to, bytes, e) : skip(in, bytes, e);
+        float *to = NULL;
+        if (node >= 0) {
+            store_add_state(in->m, node, after[i][0], after[i][1] != 0);
+            to = prefix_add_state(in->s, node, after[i][0], after[i][1] != 0);
+        }
+        s = to ? take(in, store_floats_room(in->m, to), bytes, e) : skip(in, bytes, e);
+        if (to && !s)
+            store_put_floats(in->s->cache, in->m, to);
     }
     return s;
 }

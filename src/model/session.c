@@ -125,8 +125,7 @@ static enum tern_status write_layer(struct session_out *o, size_t l, struct tern
     unsigned char *block = calloc(1, bytes + zeros);
     enum tern_status s = block ? TERN_OK : error_memory(e, "a block of the cache", bytes);
     for (size_t b = o->first[l]; b < n_blocks(o->n) && !s; b++) {
-        if ((s = store_take(o->c, o->m, l, o->seq, b, block, bytes, e)))
-            break;
+        store_take(o->c, o->m, l, o->seq, b, block, bytes);
         if (b == o->n / BLOCK || l == o->m->n_layers)
             clear_others(o, l, b, block, block + bytes);
         s = write_next(o, block, bytes, e);
@@ -136,15 +135,22 @@ static enum tern_status write_layer(struct session_out *o, size_t l, struct tern
 }
 
 /* The state where the log begins, then the older ones, then the log. */
+static enum tern_status write_floats(struct session_out *o, const float *from, size_t bytes,
+                                     struct tern_error *e)
+{
+    return write_next(o, store_floats(o->c, o->m, from), bytes, e);
+}
+
 static enum tern_status write_states(struct session_out *o, struct tern_error *e)
 {
     const struct recurrent *r = &o->c->recurrent;
     size_t bytes = record_bytes(o->m), at = (size_t)o->log[0];
-    enum tern_status s = bytes ? write_next(o, recurrent_state(r, o->seq, at), bytes, e) : TERN_OK;
+    enum tern_status s =
+        bytes ? write_floats(o, recurrent_state(r, o->seq, at), bytes, e) : TERN_OK;
     for (size_t i = 0; i < o->n_states && !s; i++)
-        s = write_next(o, recurrent_snapshot(r, o->seq, i), bytes, e);
+        s = write_floats(o, recurrent_snapshot(r, o->seq, i), bytes, e);
     for (; bytes && at < o->n && !s; at++)
-        s = write_next(o, recurrent_log(r, o->seq, at), log_bytes(o->m), e);
+        s = write_floats(o, recurrent_log(r, o->seq, at), log_bytes(o->m), e);
     return s;
 }
 
@@ -378,19 +384,30 @@ static enum tern_status check_session(struct session *t, const struct cache *c,
     return weights_all_bound(t->file, e);
 }
 
-static void fill_states(struct recurrent *r, size_t seq, const struct model *m,
+static void fill_floats(struct cache *c, const struct model *m, float *to,
+                        const unsigned char *data, size_t bytes)
+{
+    (void)c, (void)m;
+    memcpy(store_floats_room(m, to), data, bytes);
+    store_put_floats(c, m, to);
+}
+
+static void fill_states(struct cache *c, size_t seq, const struct model *m,
                         const struct session *t, const unsigned char *data)
 {
+    struct recurrent *r = &c->recurrent;
     size_t bytes = record_bytes(m), at = record_at(t);
-    memcpy(recurrent_refill(r, seq, at, t->n, tail_at(t)), data, bytes);
+    store_refill(m, seq, at, t->n, tail_at(t));
+    fill_floats(c, m, recurrent_refill(r, seq, at, t->n, tail_at(t)), data, bytes);
     data += bytes;
     for (uint64_t i = 0; i < t->n_states; i++, data += bytes) {
+        store_add_snapshot(m, seq, t->states[i]);
         float *to = recurrent_add_snapshot(r, seq, t->states[i]);
         if (to)
-            memcpy(to, data, bytes);
+            fill_floats(c, m, to, data, bytes);
     }
     for (; at < t->n; at++, data += log_bytes(m))
-        memcpy(recurrent_log(r, seq, at), data, log_bytes(m));
+        fill_floats(c, m, recurrent_log(r, seq, at), data, log_bytes(m));
 }
 
 static void fill(struct cache *c, size_t seq, const struct model *m, const struct session *t)
@@ -407,7 +424,7 @@ static void fill(struct cache *c, size_t seq, const struct model *m, const struc
     }
     hidden_refill(&c->hidden, seq, t->n, t->n_layers > m->n_layers ? t->first[t->n_layers] : 0);
     if (m->state_floats)
-        fill_states(&c->recurrent, seq, m, t, data);
+        fill_states(c, seq, m, t, data);
 }
 
 enum tern_status session_load(struct cache *c, size_t seq, const struct model *m, struct pool *pool,
