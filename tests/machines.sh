@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Several machines: processes that mpirun starts here give the bits of one, whatever their number, their
 # threads, their targets and their shares. LONG_MACHINES=1 runs all golden models on any number; else numbers
-# above 3 get a fifth.
+# above 3 get a fifth. A random sequence of calls (SEED) gives the same on 1 and on 3.
 set -u
 cd "$(dirname "$0")/.."
 mpi=${MACHINES:-${BUILD:-build}-mpi} mpirun=${MPIRUN:-mpirun}
-for program in machines_golden; do
+for program in machines_golden machines_calls; do
     [ -x "$mpi/tests/$program" ] && command -v "$mpirun" >/dev/null && continue
     echo "skipped: MPI is not here (apt-get install libopenmpi-dev openmpi-bin)"
     exit 77
@@ -38,4 +38,16 @@ on 4 "$golden" 2 best
 on 5 "$golden" 1 "$other" plain best --share 1,7,0,2,3
 [ -z "${LONG_MACHINES:-}" ] || on 6 "$golden" 1 best
 on 7 "$golden" 1 plain best
+# same PROGRAM...: what it prints on 3 is what it prints on 1
+same() {
+    for n in 1 3; do
+        on "$n" "$@" >"$tmp/$n"
+        cat "$tmp/$n"
+        sed -i 1d "$tmp/$n"
+    done
+    [ -s "$tmp/1" ] || bad=1
+    diff "$tmp/1" "$tmp/3" || bad=1
+}
+tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+same "$mpi/tests/machines_calls" "${SEED:-1}"
 exit $bad

@@ -29,15 +29,13 @@ static void check(const char *name, const char *type, const char *cache, uint64_
         printf("%s%016llx, not %s", start, (unsigned long long)hash, line);
 }
 
-/* Into a file and back, where that can be: what follows is the same. */
+/* Into a file and back: what follows is the same. */
 static enum tern_status store(tern_context *ctx, const tern_model *model, struct tern_error *e)
 {
     char path[256];
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/session-%p", folder ? folder : "/tmp", (const void *)model);
     enum tern_status s = tern_session_save(ctx, 0, path, e);
-    if (s && strstr(e->text, "one machine only"))
-        return TERN_OK;
     (void)tern_seq_keep(ctx, 0, 0);
     s = s ? s : tern_session_load(ctx, 0, path, e);
     remove(path);
