@@ -469,9 +469,13 @@ enum tern_status weights_open_kind(struct weights **out, const char *path, uint6
 #ifdef TERN_MPI
     char name[4096];
     struct stat st;
-    if (machines_size() > 1 && stat(path, &st) && errno == ENOENT &&
-        part_name(name, sizeof name, path, (size_t)machines_rank(), (size_t)machines_size()) &&
-        !stat(name, &st))
+    bool missing =
+        machines_size() > 1 && stat(path, &st) && errno == ENOENT &&
+        part_name(name, sizeof name, path, (size_t)machines_rank(), (size_t)machines_size());
+    if (missing && stat(name, &st))
+        return error_set(e, TERN_IO, "%s: cannot open: there is no such file, nor its part for this machine, %s",
+                         path, name);
+    if (missing)
         path = name; /* this machine has its part alone */
 #endif
     enum tern_status s = open_path(&fd, &actual, path, kind, e);
