@@ -61,7 +61,7 @@ static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, st
                   name);
         states = plan.states;
     }
-    out_print(" bytes per token\n");
+    out_print(team_is_alone() ? " bytes per token\n" : " bytes per token on rank 0\n");
     if (states)
         out_print("states      %s of recurrent layers, with a log and snapshots\n",
                   number_bytes(states, size, sizeof size));
