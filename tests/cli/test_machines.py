@@ -122,6 +122,11 @@ class Programs(unittest.TestCase):
             self.assertNotEqual(code, 0)
             self.assertEqual(sum(line.startswith("run: ") for line in error.splitlines()), 1, error)
 
+    def test_info_says_whose_cache_it_is(self):
+        for program, where in ([RUN], ""), (machines(2), " on rank 0"):
+            out = call(program, MODEL, "--info")[1]
+            self.assertEqual(out.count(f" bytes per token{where}\n"), 1, out)
+
     def test_mistakes_are_said_once(self):
         for arguments in ["no-such-file", "x"], [MODEL, "--no-such-option"], [MODEL, "x", "--share", "1,2,3"]:
             code, out, error = call(machines(2), *arguments)
@@ -215,6 +220,31 @@ class Serves(unittest.TestCase):
             self.assertEqual(several.text().count("Z ending: "), 1, several.text())
         finally:
             several.stop(signal.SIGKILL)
+
+    def test_kept_beginnings(self):
+        """--cache-dir has the same files, and several machines find what one has kept."""
+
+        def found(folder, several):
+            self.case.SERVE = self.script if several else self.own
+            server = Server("--cache-dir", folder, "--cache-ram", 16, environment=ENVIRONMENT)
+            try:
+                body = {"prompt": "Once there was a cat that sat on a mat. " * 8, "max_tokens": 4, "temperature": 0}
+                usage = server.post("/v1/completions", body)[2]["usage"]
+                os.kill(children(server.process.pid)[0] if several else server.process.pid, signal.SIGTERM)
+                self.assertEqual(server.process.wait(20), 0, server.text())
+                self.assertNotIn("--cache-dir", server.text())
+                return usage["prompt_tokens_details"]["cached_tokens"]
+            finally:
+                server.stop(signal.SIGKILL)
+
+        folders = [Path(self.folder.name, name) for name in ("one", "several")]
+        for several, folder in enumerate(folders):
+            folder.mkdir()
+            self.assertEqual(found(folder, several), 0)
+        files = [sorted(f.read_bytes() for f in folder.iterdir()) for folder in folders]
+        self.assertEqual(files[1], files[0])
+        self.assertGreater(len(files[0][-1]), 1000)
+        self.assertGreater(found(folders[0], True), 50)
 
 
 if __name__ == "__main__":
