@@ -49,5 +49,5 @@ same() {
     diff "$tmp/1" "$tmp/3" || bad=1
 }
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
-same "$mpi/tests/machines_calls" "${SEED:-1}"
+same "$mpi/tests/machines_calls" "${SEED:-1}" ${LONG_MACHINES:+200}
 exit $bad

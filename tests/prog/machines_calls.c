@@ -1,7 +1,7 @@
 /* Several machines: a random sequence of calls gives the same bits on any number of them. Batches of several
  * sequences, keep, fork, find and keep prefixes, sessions, files of prefixes, cancels, generated text with
  * guesses; models of each kind. Rank 0 prints a line for each model: two hashes, of what calls returned and
- * of files. Argument: the seed. */
+ * of files. Arguments: the seed, the number of calls. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum {
     N_BATCH = 96,
     N_SEQS = 3,
     N_TEXTS = 3,
-    CALLS = 60,
+    CALLS = 24,
     BRANCH = 150,
     MOST_FILE = 1 << 24
 };
@@ -33,6 +33,7 @@ static struct {
     tern_token text[N_TEXTS][N_CTX]; /* which begin as the first does */
     size_t of[N_SEQS];               /* the text that a sequence goes on with */
     struct xxh64 calls, files;
+    int n_calls;
     uint32_t random;
     char path[300];
 } t;
@@ -166,7 +167,7 @@ static enum tern_status run(tern_model *model, uint32_t seed, enum tern_cache_ty
     xxh64_init(&t.files, 0);
     t.random = seed;
     memset(t.of, 0, sizeof t.of);
-    for (int i = 0; i < CALLS && !s; i++)
+    for (int i = 0; i < t.n_calls && !s; i++)
         call(mtp);
     tern_context_close(t.ctx);
     return s;
@@ -212,6 +213,7 @@ int main(int argc, char **argv)
         return 1;
     }
     (void)tern_machines(&rank);
+    t.n_calls = argc > 2 ? atoi(argv[2]) : CALLS;
     for (size_t i = 0; names[i]; i++)
         good &= test(names[i], seed + (uint32_t)i, rank);
     return !good;
