@@ -110,6 +110,7 @@ static bool plan_pages(struct cache *c, const struct model *m, const struct cach
     for (int i = 0; i < c->n_classes; i++) /* a rank may hold nothing of a page */
         c->seq_bytes +=
             c->classes[i].n_pages * (c->classes[i].whole_bytes - c->classes[i].page_bytes);
+    uint64_t own_pages = pages;
     pages = 0;
     for (int i = 0; i < c->n_classes; i++)
         pages += c->classes[i].whole_bytes;
@@ -118,6 +119,9 @@ static bool plan_pages(struct cache *c, const struct model *m, const struct cach
                                m->state_floats * sizeof(float));
     for (int i = 0; i < c->n_classes; i++)
         c->classes[i].n_pages += c->share.n_pages;
+#ifdef TERN_MPI
+    pages = own_pages;
+#endif
     if (!size_add(total, c->share.n_pages * pages, &total))
         return false;
     c->range_bytes = (size_t)total;

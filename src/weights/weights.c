@@ -648,7 +648,7 @@ uint64_t weights_own_bytes(const struct weights *w)
 {
     uint64_t bytes = w->slices.n ? 0 : w->file_bytes;
     for (const struct slice *s = w->slices.list; s && s < w->slices.list + w->slices.n; s++)
-        bytes += s->rare ? 0 : s->end - s->begin;
+        bytes += s->end - s->begin; /* all of an embedding, of which rows are read */
     return bytes;
 }
 

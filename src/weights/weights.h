@@ -96,7 +96,7 @@ struct file_part;
 const struct file_part *weights_part(const struct weights *w);
 uint64_t weights_place(const struct weights *w, uint64_t offset); /* of a byte of the whole, in the file */
 const struct slices *weights_slices(const struct weights *w);
-uint64_t weights_own_bytes(const struct weights *w); /* without rare ones */
+uint64_t weights_own_bytes(const struct weights *w); /* with all of an embedding, of which rows are read */
 
 #else
 

@@ -89,7 +89,7 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
     signals_note();
     signals_hold(true);
     json_object_seed(0); /* reads random bytes from a file, perhaps */
-    if (!s)
+    if (!s && team_is_alone()) /* else there may be parts */
         s = look_for(o->model, e);
     if (!s && o->value[SERVE_CACHE_DIR].given)
         s = saved_prefixes_check(o->value[SERVE_CACHE_DIR].text, e);

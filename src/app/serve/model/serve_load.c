@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/cli/number.h"
 #include "app/cli/team.h"
@@ -61,8 +62,9 @@ static enum tern_status open_model(struct scheduler *s, tern_model **out, const 
                                   .constraint_bytes = (size_t)serve_number(o, SERVE_MAX_CONSTRAINTS),
                                   .make_room = make_room};
     struct tern_error unwatched = {0};
+    bool is_part = !team_is_alone() && access(path, F_OK);
     enum tern_status watched =
-        flags & TERN_LOAD_COPY ? TERN_OK : model_files_watch(s, path, &unwatched);
+        flags & TERN_LOAD_COPY || is_part ? TERN_OK : model_files_watch(s, path, &unwatched);
     enum tern_status status = tern_model_open(out, path, &p, e);
     if (status || !watched)
         return status;
