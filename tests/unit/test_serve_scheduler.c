@@ -177,7 +177,7 @@ static size_t flood(size_t at, uint64_t client)
     for (size_t i = 0; i < 12; i++) {
         struct fault f;
         struct asked *a = &asked[at + n];
-        a->client = client, a->n_predict = 2000;
+        a->client = client, a->n_predict = 8000; /* seconds, so that none ends meanwhile */
         struct job_request r = jobs_request(a);
         r.ignore_end = true;
         a->job = job_submit(jobs_server.scheduler, &r, jobs_wake, NULL, &f);
@@ -198,7 +198,7 @@ START_TEST(a_flood_leaves_room_for_others)
                 {4, 0, 3, 1, 0},         {1, 8, 1 + 6, 1, 1},     {2, 64, 12, 12, 12},
                 {1, 2, 1 + 1, 1, 0},     {1, 3, 1 + 2, 1, 0},     {1, 1, 1 + 1, 0, 0},
                 {2, 2, 1 + 1, 1 + 1, 0}, {1, 5, 1 + 3, 1, 1}};
-    jobs_options.value[SERVE_CTX_SIZE].integer = 2048;
+    jobs_options.value[SERVE_CTX_SIZE].integer = 8192;
     jobs_start(MODEL, rows[_i].parallel, rows[_i].queue);
     jobs_server.is_shared = true;
     fill(asked, MAX_JOBS);
