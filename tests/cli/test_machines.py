@@ -11,18 +11,11 @@ import time
 import unittest
 from pathlib import Path
 
+from machines_case import ENVIRONMENT, MPI, MPIRUN, WHY
 from serve_case import MODEL, Server
 
-HERE = os.environ.get("MACHINES") or os.environ.get("BUILD", "build") + "-mpi"
-MPIRUN = os.environ.get("MPIRUN") or "mpirun"
+HERE = str(MPI)
 RUN = os.environ.get("RUN") or "build/run"
-WHY = None if shutil.which(MPIRUN) and os.access(f"{HERE}/run", os.X_OK) else "MPI is not here"
-ENVIRONMENT = {
-    **os.environ,
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-}
 CAT = ["The cat sat", "-n", "30", "--temp", "0", "-q", "--fingerprint"]
 PERSON = '{"type":"object","properties":{"age":{"type":"integer","maximum":99}},"required":["age"]}'
 

@@ -1,6 +1,4 @@
-"""Several machines, of which one fails: a sentence that names it, an exit code, and no process that stays.
-
-The programs are those of the folder MACHINES (default: BUILD-mpi)."""
+"""Several machines, of which one fails: a sentence that names it, an exit code, and no process that stays."""
 
 import os
 import shutil
@@ -12,19 +10,12 @@ import unittest
 from pathlib import Path
 
 from cli_case import ROOT, Cli
+from machines_case import ENVIRONMENT, MPI, MPIRUN, WHY
 
-BUILD = os.environ.get("BUILD", "build")
-MPI = Path(os.environ.get("MACHINES", BUILD + "-mpi"))
-MPIRUN = os.environ.get("MPIRUN", "mpirun")
 PROGRAM = str((MPI / "run").resolve())
 FABLE = str(ROOT / "models/fable.bin")
 QUIET = ["-q", "-t", "1", "--temp", "0"]
 SECONDS = 60  # a start on a busy machine
-# More processes than processors, and as root: Open MPI wants to be told.
-ENVIRONMENT = {
-    **os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-}  # fmt: skip
 
 
 def started_with(word: str) -> list[int]:
@@ -40,7 +31,7 @@ def started_with(word: str) -> list[int]:
     return sorted(found)
 
 
-@unittest.skipUnless(os.access(PROGRAM, os.X_OK) and shutil.which(MPIRUN), "no MPI: make MPI=1")
+@unittest.skipIf(WHY, WHY)
 class Failures(Cli):
     def mpirun(self, *machines: list[str], n: int = 1) -> subprocess.CompletedProcess:
         """n of each of these command lines"""

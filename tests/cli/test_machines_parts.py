@@ -9,13 +9,11 @@ import unittest
 from pathlib import Path
 
 import cli_case
-from test_machines_failures import ENVIRONMENT, FABLE, MPI, MPIRUN, PROGRAM, QUIET, ROOT, SECONDS
+from machines_case import ENVIRONMENT, MPI, MPIRUN, WHY
+from test_machines_failures import FABLE, PROGRAM, QUIET, ROOT, SECONDS
 
-LIBRARY = MPI / "libtern.so"
 
-
-@unittest.skipUnless(os.access(PROGRAM, os.X_OK) and LIBRARY.exists() and shutil.which(MPIRUN),
-                     "no MPI: make MPI=1 BUILD=build-mpi machines lib")  # fmt: skip
+@unittest.skipIf(WHY, WHY)
 class Parts(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp())
