@@ -402,9 +402,24 @@ enum tern_status follow_checked(const struct tern_model *m, enum tern_status sta
     return split_of(m->model) ? agree(status, e) : status;
 }
 
+/* Rows of a long batch: taken when a context opens, for running one cannot fail */
+static struct order_row *room_for(size_t n)
+{
+    if (n > all.n_rows) {
+        struct order_row *rows = realloc(all.rows, n * sizeof *rows);
+        all.rows = rows ? rows : all.rows, all.n_rows = rows ? n : all.n_rows;
+    }
+    return n <= all.n_rows ? all.rows : NULL;
+}
+
 enum tern_status follow_opened(tern_context *c, enum tern_status status, struct tern_error *e)
 {
-    return split_of(c->model->model) ? agree(status, e) : status;
+    size_t n = c->memory.n_batch;
+    if (!split_of(c->model->model))
+        return status;
+    if (!status && !room_for(n))
+        status = error_memory(e, "the rows of a batch", n * sizeof *all.rows);
+    return agree(status, e);
 }
 
 enum tern_status follow_loaded(struct tern_model *m, enum tern_status status, struct tern_error *e)
@@ -432,15 +447,6 @@ static struct order_row order_row(const tern_context *c, const struct row *row)
 {
     return (struct order_row){row->seq,  c->expected[row->seq], row->token, row->flags,
                               row->best, row->within,           row->trial};
-}
-
-static struct order_row *room_for(size_t n)
-{
-    if (n > all.n_rows) {
-        struct order_row *rows = realloc(all.rows, n * sizeof *rows);
-        all.rows = rows ? rows : all.rows, all.n_rows = rows ? n : all.n_rows;
-    }
-    return n <= all.n_rows ? all.rows : NULL;
 }
 
 void lead_run(tern_context *c, bool if_finite)
