@@ -96,6 +96,15 @@ struct piece {
 
 typedef void (*piece_fn)(void *arg, const struct piece *p);
 
+/* Heads that are projected together: as few as end on a tile */
+static inline size_t heads_on_tiles(size_t head_dim)
+{
+    size_t heads = 1;
+    while (heads * head_dim % TILE_ROWS)
+        heads++;
+    return heads;
+}
+
 /* Items of a run over the tiles of `outputs`, for n rows: pairs of tiles for several rows, which kernels
  * take side by side (one alone takes as long as two), and tiles for one row. Items begin .. end - 1 are
  * tiles tile_first(begin) .. tile_end(end) - 1. */

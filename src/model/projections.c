@@ -29,15 +29,6 @@ struct projection { /* what the pool's items of one step share */
 
 /* ---- q, k, v ---- */
 
-/* Heads that are projected together: as few as end on a tile */
-static size_t heads_on_tiles(size_t head_dim)
-{
-    size_t heads = 1;
-    while (heads * head_dim % TILE_ROWS)
-        heads++;
-    return heads;
-}
-
 static void rope_heads(const struct forward *f, const struct rope_set *rope, float *x, size_t i,
                        size_t n_heads, size_t head_dim)
 {

@@ -53,11 +53,6 @@ static void prepare_rows(struct forward *f, const struct layer *w, struct input 
     input_prepare(f, in);
 }
 
-static struct portion times(struct portion heads, size_t width, size_t from)
-{
-    return (struct portion){from + heads.begin * width, from + heads.end * width};
-}
-
 /* The rows that a layer's mixers read */
 static struct input mixer_input(const struct forward *f, const struct layer *w)
 {
@@ -99,11 +94,12 @@ static void add_inputs(struct forward *f, struct own_parts *p, const struct mixe
 {
     size_t width = x->k_heads * x->k_dim, end = 0;
     for (size_t i = 0; i < 2 && x->v_heads; i++)
-        add_next(p, in, times(own_keys(f->model, x), x->k_dim, i * width), &end);
+        add_next(p, in, portion_times(own_keys(f->model, x), x->k_dim, i * width), &end);
     if (x->v_heads)
-        add_next(p, in, times(own_states(f->model, x), x->v_dim, 2 * width), &end);
+        add_next(p, in, portion_times(own_states(f->model, x), x->v_dim, 2 * width), &end);
     for (size_t i = 0; i < 3 && !x->v_heads; i++)
-        add_next(p, in, times(own_columns(f->model, cut_states(x)), 1, i * x->channels), &end);
+        add_next(p, in, portion_times(own_columns(f->model, cut_states(x)), 1, i * x->channels),
+                 &end);
 }
 
 #endif
@@ -119,9 +115,9 @@ static void add_part(struct forward *f, struct own_parts *p, const struct mixer 
     else if (part.m == &x->in)
         add_inputs(f, p, x, part);
     else if (part.m == &x->gate && !state_gate_is_whole(x))
-        add_rows(p, part, times(heads, x->v_dim, 0));
+        add_rows(p, part, portion_times(heads, x->v_dim, 0));
     else if (part.m == &x->decay || part.m == &x->beta)
-        add_rows(p, part, times(heads, part.m->rows / x->v_heads, 0));
+        add_rows(p, part, portion_times(heads, part.m->rows / x->v_heads, 0));
     else
         p->parts[p->n++] = part;
 #else
@@ -282,9 +278,9 @@ void step_convolve(struct forward *f, const struct layer *w)
     }
     struct portion keys = own_keys(f->model, x);
     run_own(f, OP_CONVOLVE, keys, convolve_items, &job);
-    run_own(f, OP_CONVOLVE, times(keys, 1, x->k_heads), convolve_items, &job);
-    run_own(f, OP_CONVOLVE, times(own_states(f->model, x), 1, 2 * x->k_heads), convolve_items,
-            &job);
+    run_own(f, OP_CONVOLVE, portion_times(keys, 1, x->k_heads), convolve_items, &job);
+    run_own(f, OP_CONVOLVE, portion_times(own_states(f->model, x), 1, 2 * x->k_heads),
+            convolve_items, &job);
 }
 
 /* ---- state ---- */
@@ -374,7 +370,8 @@ void step_recur(struct forward *f, const struct layer *w)
     struct mixer_job job = {.f = f, .w = w};
     size_t blocks = ceil_div(w->mix.v_dim, STATE_COLUMNS);
     if (w->mix.v_heads)
-        run_own(f, OP_RECUR, times(own_states(f->model, &w->mix), blocks, 0), recur_items, &job);
+        run_own(f, OP_RECUR, portion_times(own_states(f->model, &w->mix), blocks, 0), recur_items,
+                &job);
     if (!f->again)
         finish(f, w);
 }
@@ -418,7 +415,7 @@ void step_gate_attention(struct forward *f, const struct layer *w)
     struct input in = mixer_input(f, w);
     prepare_rows(f, w, &in, parts);
     struct portion heads = own_heads(f->model, w);
-    struct portion rows = times(heads, w->attn_gate.rows / w->n_heads, 0);
+    struct portion rows = portion_times(heads, w->attn_gate.rows / w->n_heads, 0);
     run_own(f, OP_QKV, own_tiles(rows, f->n), gate_items,
             &(struct mixer_job){.f = f, .w = w, .in = &in});
 }

@@ -55,11 +55,6 @@ static void cut_own(const struct cutter *c, const struct matrix *matrix)
     cut(c, matrix, own_rows(c->m, matrix->rows));
 }
 
-static struct portion times(struct portion p, size_t width, size_t from)
-{
-    return (struct portion){from + p.begin * width, from + p.end * width};
-}
-
 static void cut_attention(const struct cutter *c, const struct layer *w)
 {
     const struct latent *t = &w->latent;
@@ -68,17 +63,17 @@ static void cut_attention(const struct cutter *c, const struct layer *w)
         return;
     struct portion heads = own_heads(c->m, w), kv = own_kv(c->m, w);
     if (!all)
-        cut(c, &w->q, times(heads, layer_q_dim(w), 0));
+        cut(c, &w->q, portion_times(heads, layer_q_dim(w), 0));
     cut_own(c, &w->o);
-    cut(c, &w->attn_gate, times(heads, w->attn_gate.rows / w->n_heads, 0));
+    cut(c, &w->attn_gate, portion_times(heads, w->attn_gate.rows / w->n_heads, 0));
     if (t->rank) {
         need_of(c, t->k_up.data)->matrices = heads;
         need_of(c, t->v_up.data)->matrices = heads;
     } else if (!w->kv_from) {
         if (!all)
-            cut(c, &w->k, times(kv, w->head_dim, 0));
+            cut(c, &w->k, portion_times(kv, w->head_dim, 0));
         if (w->v.data != w->k.data)
-            cut(c, &w->v, times(kv, w->head_dim, 0));
+            cut(c, &w->v, portion_times(kv, w->head_dim, 0));
     }
 }
 
@@ -88,17 +83,17 @@ static void cut_mixer(const struct cutter *c, const struct mixer *x)
         return;
     cut_own(c, &x->out);
     for (size_t i = 0; i < 3 && !x->v_heads; i++)
-        cut(c, &x->in, times(own_columns(c->m, cut_states(x)), 1, i * x->channels));
+        cut(c, &x->in, portion_times(own_columns(c->m, cut_states(x)), 1, i * x->channels));
     if (!x->v_heads)
         return;
     struct portion heads = own_states(c->m, x), keys = own_keys(c->m, x);
     size_t width = x->k_heads * x->k_dim;
-    cut(c, &x->in, times(keys, x->k_dim, 0));
-    cut(c, &x->in, times(keys, x->k_dim, width));
-    cut(c, &x->in, times(heads, x->v_dim, 2 * width));
+    cut(c, &x->in, portion_times(keys, x->k_dim, 0));
+    cut(c, &x->in, portion_times(keys, x->k_dim, width));
+    cut(c, &x->in, portion_times(heads, x->v_dim, 2 * width));
     if (!state_gate_is_whole(x))
-        cut(c, &x->gate, times(heads, x->v_dim, 0));
-    cut(c, &x->decay, times(heads, x->decay.rows / x->v_heads, 0));
+        cut(c, &x->gate, portion_times(heads, x->v_dim, 0));
+    cut(c, &x->decay, portion_times(heads, x->decay.rows / x->v_heads, 0));
     cut(c, &x->beta, heads);
 }
 

@@ -43,11 +43,9 @@ struct portion own_heads(const struct model *m, const struct layer *w)
 static struct portion kv_of(const struct model *m, const struct layer *w)
 {
     struct portion q = own_heads(m, w);
-    size_t queries = w->n_heads / w->n_kv_heads, whole = 1;
+    size_t queries = w->n_heads / w->n_kv_heads, whole = heads_on_tiles(w->head_dim);
     if (q.begin == q.end)
         return (struct portion){0, 0};
-    while (whole * w->head_dim % TILE_ROWS)
-        whole++;
     return (struct portion){q.begin / queries / whole * whole,
                             min_size(round_up(ceil_div(q.end, queries), whole), w->n_kv_heads)};
 }

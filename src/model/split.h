@@ -34,6 +34,12 @@ struct portion {
     size_t begin, end;
 };
 
+/* The numbers of heads, `width` each, behind `from` others */
+static inline struct portion portion_times(struct portion heads, size_t width, size_t from)
+{
+    return (struct portion){from + heads.begin * width, from + heads.end * width};
+}
+
 /* How `total` columns are cut: by whole units, of which the last may be shorter */
 struct cutting {
     size_t unit, total;
