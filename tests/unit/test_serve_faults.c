@@ -162,6 +162,7 @@ enum { BASE = 20, PROMPT = 4000, N_STREAMS = 4, READ = 2 };
 
 struct cost {
     double row, quad, seen; /* ms of a row, of four, of a row for 1,000 positions before it */
+    double growth;          /* of streams: ms more for each step */
 };
 
 static double ms_of(const struct cost *cost, size_t n_streams, size_t rows, size_t depth)
@@ -174,40 +175,47 @@ static double ms_of(const struct cost *cost, size_t n_streams, size_t rows, size
 static const struct prompt_readers nobody = {0, NULL},
                                    at_begin = {1, &(struct prompt_reader){PROMPT, 0}};
 
-/* Reads a prompt beside n streams. Now and then something else holds a step up. Returns the time. */
+static int compare_ms(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Reads a prompt beside n streams. Now and then something else holds a step up. Returns the time; *longest:
+ * of all steps but one in a hundred. */
 static double read_prompt(struct chunks *c, const struct cost *cost, size_t n, double *longest)
 {
+    static double ms[PROMPT + 1];
     double sum = 0;
-    *longest = 0;
-    for (size_t depth = 0, i = 0; depth < PROMPT; i++) {
+    size_t i = 0;
+    for (size_t depth = 0; depth < PROMPT; i++) {
         struct prompt_readers r = {1, &(struct prompt_reader){PROMPT - depth, depth}};
         size_t rows = chunks_choose(c, n, &r);
         if (rows > r.of->unread)
             rows = r.of->unread;
-        double ms = ms_of(cost, n, rows, depth);
         ck_assert_uint_le(i, PROMPT);
-        if (ms > *longest)
-            *longest = ms;
-        sum += ms;
-        chunks_learn(c, n, rows, &r, (i % 50 == 49 ? 4 : 1) * ms * 1e-3);
+        ms[i] = ms_of(cost, n, rows, depth) + (n ? cost->growth * (double)i : 0);
+        sum += ms[i];
+        chunks_learn(c, n, rows, &r, (i % 50 == 49 ? 4 : 1) * ms[i] * 1e-3);
         depth += rows;
     }
+    qsort(ms, i, sizeof *ms, compare_ms);
+    *longest = ms[i * 99 / 100];
     return sum;
 }
 
 START_TEST(streams_keep_their_pace)
 {
-    static const struct cost costs[] = {{3, 0, 0}, {0, 6, 0}, {0.1, 3, 0.3}};
+    static const struct cost costs[] = {
+        {3, 0, 0, 0}, {0, 6, 0, 0}, {0.1, 3, 0.3, 0}, {0.1, 6, 0.2, 0.005}};
     for (size_t k = 0; k < sizeof costs / sizeof *costs; k++) {
         struct chunks c = {.max = 512};
-        double longest, alone, beside;
-        for (int i = 0; i < 20; i++)
-            chunks_learn(&c, N_STREAMS, 0, &nobody, BASE * 1e-3);
-        alone = read_prompt(&c, &costs[k], 0, &longest);
+        double longest, alone = read_prompt(&c, &costs[k], 0, &longest), beside;
         for (int again = 0; again < 2; again++) {
+            for (int i = 0; i < 60; i++) /* some of them something else holds up a little */
+                chunks_learn(&c, N_STREAMS, 0, &nobody, (i % 4 == 3 ? 1.25 : 1) * BASE * 1e-3);
             beside = read_prompt(&c, &costs[k], N_STREAMS, &longest);
-            /* few rows read what they attend to as often as many */
-            ck_assert_msg(longest <= 2 * BASE && beside <= (costs[k].seen > 0 ? 4 : 3) * alone,
+            ck_assert_msg(longest <= 2 * BASE && beside <= 3.3 * alone,
                           "costs %zu: %g ms at most, %g ms beside streams, %g alone", k, longest,
                           beside, alone);
         }
@@ -218,7 +226,7 @@ END_TEST
 /* The first prompt has two rows left at its begin, the second is deep. */
 START_TEST(each_prompt_has_its_depth)
 {
-    static const struct cost cost = {0.1, 3, 0.5};
+    static const struct cost cost = {0.1, 3, 0.5, 0};
     struct prompt_readers r = {2, (struct prompt_reader[]){{2, 0}, {PROMPT, PROMPT}}};
     struct chunks c = {.max = 512};
     double longest;
@@ -237,7 +245,7 @@ END_TEST
 /* Four rows cost as much as one: a step has as many as make its batch a multiple of four. */
 START_TEST(rows_fill_quads)
 {
-    static const struct cost cost = {0, 6, 0};
+    static const struct cost cost = {0, 6, 0, 0};
     for (size_t n = 1; n <= 5; n++) {
         struct chunks c = {.max = 512};
         chunks_learn(&c, n, 0, &nobody, BASE * 1e-3);
@@ -253,7 +261,7 @@ END_TEST
 /* Much more text to read than streams: more rows, but no more than a quarter of a second. */
 START_TEST(many_readers_get_more)
 {
-    static const struct cost cost = {0, 6, 0};
+    static const struct cost cost = {0, 6, 0, 0};
     struct chunks c = {.max = 512};
     double ms = 0;
     struct prompt_reader of[31];
@@ -273,7 +281,7 @@ END_TEST
 
 START_TEST(without_streams_a_step_takes_a_quarter_of_a_second)
 {
-    static const struct cost cost = {3, 0, 0};
+    static const struct cost cost = {3, 0, 0, 0};
     struct chunks c = {.max = 512};
     double longest;
     (void)read_prompt(&c, &cost, 0, &longest);

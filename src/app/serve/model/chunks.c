@@ -7,23 +7,26 @@
  * rows in the time of one to three. depth: positions that a row of the prompt attends to; reading them costs
  * as much as READ rows more. Each prompt has its own depth.
  *
- * Beside streams, rows may add BESIDE of base: the gap between two tokens then stays below twice what it
- * was, with something left for noise, and for streams that grow meanwhile. A prompt takes
- * (1 + BESIDE) / BESIDE = 2.6 times as long as alone, and more where attention reads far back: its few rows
- * cost more each than many do. Where more texts read than run, rows may add as much for each of them. base is
- * measured again every REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so
- * long does a request wait that arrives meanwhile.
+ * Beside streams, a step may take BESIDE times what one took before the prompt came: the gap between two
+ * tokens then stays below twice what it was, with something left for noise. Streams grow meanwhile, and
+ * leave less to the prompt, but rows may always add LEAST of base. A prompt takes two and a half to three
+ * times as long as alone: its few rows cost more each than many do, most where attention reads far back.
+ * Where more texts read than run, rows may add as much for each of them. base is measured again every
+ * REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so long does a request
+ * wait that arrives meanwhile.
  */
 #include "app/serve/model/chunks.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-#define BESIDE 0.62
+#define BESIDE 1.80
+#define LEAST 0.5
 #define ALONE 0.25
 #define WEIGHT 0.2  /* of the newest time in an average */
 #define FORGET 0.02 /* of what more quads cost, with each step of fewer */
 #define OUTLIER 1.3 /* times what was expected */
+#define NEAR 0.02   /* by so much of itself a median moves at most with each time */
 
 enum {
     REFRESH = 48,
@@ -127,12 +130,29 @@ static uint32_t best_rows(const struct chunks *c, size_t n_streams, const struct
     return best;
 }
 
+/* Before the last prompt came, or since there are so many streams. What others on the machine do makes
+ * base longer for a while, but hardly the median. */
+static void note_before(struct chunks *c, size_t n_streams, const struct prompt_readers *r,
+                        double base)
+{
+    size_t unread = 0;
+    double median = c->median[class_of(n_streams)];
+    for (size_t i = 0; i < r->n; i++)
+        unread += r->of[i].unread;
+    if (unread > c->unread || n_streams != c->n_streams || !(c->before > 0))
+        c->before = median > 0 ? fmin(median, base) : base;
+    c->unread = unread;
+    c->n_streams = n_streams;
+}
+
 uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct prompt_readers *r)
 {
     if (!n_streams)
         return c->alone > 0 ? clamp(ALONE / c->alone, MIN_ALONE, c->max)
                             : clamp(FIRST_ALONE, 1, c->max);
-    double base = base_of(c, n_streams), seconds = BESIDE * base;
+    double base = base_of(c, n_streams);
+    note_before(c, n_streams, r, base);
+    double seconds = fmax(BESIDE * c->before - base, LEAST * base);
     if (!(base > 0) || ++c->since > REFRESH) {
         c->since = 0;
         return 0;
@@ -148,6 +168,19 @@ uint32_t chunks_choose(struct chunks *c, size_t n_streams, const struct prompt_r
 static void average(double *mean, double value)
 {
     *mean = *mean > 0 ? *mean + WEIGHT * (value - *mean) : value;
+}
+
+static void follow(double *median, double value)
+{
+    double most = NEAR * *median;
+    *median = *median > 0 ? *median + fmax(-most, fmin(most, value - *median)) : value;
+}
+
+/* Of streams alone */
+static void learn_base(struct chunks *c, size_t n_streams, double seconds)
+{
+    average(&c->base[class_of(n_streams)], seconds);
+    follow(&c->median[class_of(n_streams)], seconds);
 }
 
 /* Something else on the machine held this step up, but not all steps. */
@@ -180,13 +213,15 @@ void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, const struc
                   double seconds)
 {
     double base = n_streams ? base_of(c, n_streams) : 0;
+    if (!r->n)
+        c->unread = 0;
     bool is_known = !n_streams || !n_rows || seconds_added(c, n_streams, n_rows, r) > 0;
     if (is_known && is_outlier(c, chunks_guess(c, n_streams, n_rows, r), seconds))
         return;
     if (!n_streams && n_rows >= MIN_ALONE)
         average(&c->alone, seconds / (double)n_rows);
     else if (n_streams && !n_rows)
-        average(&c->base[class_of(n_streams)], seconds);
+        learn_base(c, n_streams, seconds);
     else if (n_streams && base > 0)
         learn_beside(c, n_streams, n_rows, r, seconds - base);
 }

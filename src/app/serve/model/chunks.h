@@ -12,9 +12,13 @@ struct chunks {   /* zeroed, then max */
     uint32_t max; /* rows of a batch */
     double
         base[CHUNKS_CLASSES]; /* [i] s: steps of up to 2^i streams and no prompt; 0: not measured */
-    double alone;             /* s a row takes without streams; 0: not measured */
+    double median[CHUNKS_CLASSES]; /* [i] s: of these steps */
+    double alone;                  /* s a row takes without streams; 0: not measured */
     double quads[CHUNKS_QUADS]; /* [n] s that n groups of four rows add to base; 0: not measured */
     double seen;                /* s of what rows attend to */
+    double before;              /* s: base when the last prompt came */
+    size_t n_streams;           /* of the last step with prompts, */
+    size_t unread;              /* and what was unread then */
     uint32_t last;              /* rows of the last step with streams */
     uint32_t since;             /* steps with rows of prompts since one without */
     uint32_t late;              /* steps in a row that took longer than expected */
