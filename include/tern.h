@@ -111,8 +111,11 @@ struct tern_model_params {
  * The first of these models is then evaluated by all processes together, each its share of every
  * matrix; the bits are those of one machine. Rank 0 goes on as usual. Each other one calls tern_follow,
  * which returns when rank 0 ends. What cannot work on one of them, tern_model_open and tern_context_open
- * say on rank 0, with the host's name. Calls come from one thread at a time. */
-enum tern_status tern_machines_start(struct tern_error *e);
+ * say on rank 0, with the host's name. Calls come from one thread at a time.
+ *
+ * When a machine is lost, all processes end; lost is called before, with a sentence that says so, from a
+ * thread of its own; it may end the process (_exit), or is NULL. */
+enum tern_status tern_machines_start(void (*lost)(const char *sentence), struct tern_error *e);
 uint32_t tern_machines(uint32_t *rank); /* how many */
 
 /* Cuts the file into "PATH.part-1-of-N" and so on, for N machines: each needs its own part alone, which is

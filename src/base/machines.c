@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/ticker.h"
 
 enum {
     SPIN_NS = 100000,   /* a wait that is over by then costs no switch, */
@@ -242,15 +243,7 @@ void machines_measure(uint64_t *exchange_ns, uint64_t *bytes_per_s)
     *exchange_ns = world.exchange_ns, *bytes_per_s = world.speed;
 }
 
-/* ---- start ---- */
-
-static void finish(void)
-{
-    int over = 0;
-    MPI_Finalized(&over);
-    if (!over)
-        MPI_Finalize();
-}
+/* ---- who is lost ---- */
 
 /* The whole number at *text, below a million; moves past it and a blank */
 static uint64_t read_number(const char **text)
@@ -260,6 +253,124 @@ static uint64_t read_number(const char **text)
         n = 10 * n + (uint64_t)(**text - '0');
     *text += **text == ' ';
     return n;
+}
+
+/* A host that is cut off sends nothing, not even that a connection has ended: MPI would wait for minutes.
+ * So each rank sends every other one a byte a second, from a thread of its own, for a batch may take
+ * long. Whoever hears nothing of another one for LOST_SECONDS of its own ends its process. */
+enum { BEAT_TAG = 1, LOST_SECONDS = 6 };
+
+static const char stays = 0, leaves = 1;
+
+static struct peer {
+    MPI_Request in, out;
+    char word;
+    bool left;
+    uint64_t silent;
+} peers[MOST_MACHINES];
+
+static struct {
+    struct ticker *ticker;
+    uint64_t seconds;
+    void (*lost)(const char *sentence);
+} watch = {.seconds = LOST_SECONDS};
+
+static void listen_to(int r)
+{
+    MPI_Irecv(&peers[r].word, 1, MPI_CHAR, r, BEAT_TAG, MPI_COMM_WORLD, &peers[r].in);
+}
+
+static void tell(int r, const char *word)
+{
+    int sent = 0;
+    MPI_Test(&peers[r].out, &sent, MPI_STATUS_IGNORE);
+    if (sent) /* else it does not take what it was told before */
+        MPI_Isend(word, 1, MPI_CHAR, r, BEAT_TAG, MPI_COMM_WORLD, &peers[r].out);
+}
+
+/* All that rank r has said; true when it is lost */
+static bool hear(int r)
+{
+    struct peer *p = &peers[r];
+    int heard = 0;
+    p->silent++;
+    MPI_Test(&p->in, &heard, MPI_STATUS_IGNORE);
+    while (heard && !p->left) {
+        p->silent = 0;
+        p->left = p->word == leaves;
+        if (!p->left) {
+            listen_to(r);
+            MPI_Test(&p->in, &heard, MPI_STATUS_IGNORE);
+        }
+    }
+    return !p->left && watch.seconds && p->silent > watch.seconds;
+}
+
+static void end_job(int r)
+{
+    struct tern_error e;
+    (void)error_set(&e, TERN_IO, "%s (rank %d) has not been heard of for %d s: the job ends",
+                    world.hosts[r], r, (int)watch.seconds);
+    if (watch.lost)
+        watch.lost(e.text);
+    MPI_Abort(MPI_COMM_WORLD, TERN_IO);
+}
+
+static void beat(void)
+{
+    int lost = -1;
+    lock_take(world.lock);
+    for (int r = 0; r < world.size; r++) {
+        if (r == world.rank || peers[r].left)
+            continue;
+        tell(r, &stays);
+        lost = hear(r) ? r : lost;
+    }
+    if (lost >= 0)
+        end_job(lost);
+    lock_leave(world.lock);
+}
+
+static enum tern_status begin_to_watch(void (*lost)(const char *sentence), struct tern_error *e)
+{
+    const char *text = getenv("TERN_LOST_AFTER");
+    watch.lost = lost;
+    if (text)
+        watch.seconds = read_number(&text);
+    for (int r = 0; r < world.size; r++) {
+        peers[r] = (struct peer){.in = MPI_REQUEST_NULL, .out = MPI_REQUEST_NULL};
+        if (r != world.rank)
+            listen_to(r);
+    }
+    return world.size > 1 ? ticker_open(&watch.ticker, beat, e) : TERN_OK;
+}
+
+static void end_watch(void)
+{
+    ticker_close(watch.ticker);
+    for (int r = 0; r < world.size && watch.ticker; r++) {
+        if (r == world.rank || peers[r].left)
+            continue;
+        tell(r, &leaves);
+        (void)hear(r);
+        if (!peers[r].left) {
+            MPI_Cancel(&peers[r].in);
+            MPI_Wait(&peers[r].in, MPI_STATUS_IGNORE);
+        }
+    }
+    watch.ticker = NULL;
+}
+
+/* ---- start ---- */
+
+static void finish(void)
+{
+    int over = 0;
+    MPI_Finalized(&over);
+    if (over)
+        return;
+    end_watch();
+    MPI_Finalize();
 }
 
 /* TERN_NETWORK="MICROSECONDS MEGABITS": what the network is to be like */
@@ -282,7 +393,7 @@ static void read_hosts(void)
     world.spin_ns = here > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPIN_NS;
 }
 
-enum tern_status machines_start(struct tern_error *e)
+enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_error *e)
 {
     int given = 0, has = 0;
     char host[MPI_MAX_PROCESSOR_NAME] = "";
@@ -310,7 +421,7 @@ enum tern_status machines_start(struct tern_error *e)
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.hosts, HOST_NAME, MPI_BYTE, MPI_COMM_WORLD);
     read_hosts();
     read_network();
-    return TERN_OK;
+    return begin_to_watch(lost, e);
 }
 
 #endif

@@ -3,7 +3,10 @@
  * without it there is one machine, and calls of these functions vanish.
  *
  * Rank 0 runs the program. Calls move no bit of what they carry. They wait as long as it takes, and a
- * rank that is lost ends the whole job, so none of them fails. One thread at a time may call. */
+ * rank that is lost ends the whole job, so none of them fails. One thread at a time may call.
+ *
+ * A rank that is busy is not lost: each one says every second, by a thread of its own, that it is there.
+ * TERN_LOST_AFTER="SECONDS" of silence says when it is; 0: never. */
 #ifndef BASE_MACHINES_H
 #define BASE_MACHINES_H
 
@@ -25,8 +28,9 @@ struct machines_use {
 #ifdef TERN_MPI
 
 /* Joins the other ranks, once; whoever does not call it is alone. On another rank than 0 nothing is
- * printed from then on. */
-enum tern_status machines_start(struct tern_error *e);
+ * printed from then on. lost: called in another thread when a rank is lost, and may end the process,
+ * which ends anyway; or NULL. */
+enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_error *e);
 
 int machines_size(void);
 int machines_rank(void);

@@ -125,9 +125,9 @@ static void leave(void)
     all.over = true;
 }
 
-enum tern_status tern_machines_start(struct tern_error *e)
+enum tern_status tern_machines_start(void (*lost)(const char *sentence), struct tern_error *e)
 {
-    enum tern_status s = machines_start(e);
+    enum tern_status s = machines_start(lost, e);
     if (!s)
         atexit(leave);
     return s;

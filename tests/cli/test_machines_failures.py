@@ -88,11 +88,11 @@ class Failures(Cli):
     def test_too_many(self):
         self.sentence(self.mpirun(self.run_line(FABLE), n=65), 2, "65 processes were started, want at most 64$")
 
-    def long_text(self, word: str) -> subprocess.Popen:
+    def long_text(self, word: str, errors: int = subprocess.DEVNULL, **more: str) -> subprocess.Popen:
         """Three machines that write for long; word: among their arguments, so that they are found."""
         line = [PROGRAM, self.long, word, "-n", "1000000", "-c", "200000", "--ignore-eos", *QUIET]
-        job = subprocess.Popen([MPIRUN, "-n", "3", *line], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               env=ENVIRONMENT)  # fmt: skip
+        job = subprocess.Popen([MPIRUN, "-n", "3", *line], stdout=subprocess.PIPE, stderr=errors,
+                               env={**ENVIRONMENT, **more})  # fmt: skip
         self.addCleanup(job.stdout.close)
         self.addCleanup(job.kill)
         self.assertTrue(job.stdout.read(40))  # it writes
@@ -127,10 +127,46 @@ class Failures(Cli):
         job = self.long_text(word)
         stopped = started_with(word)[1]
         os.kill(stopped, signal.SIGSTOP)
-        time.sleep(1)
+        time.sleep(3)
         self.assertIsNone(job.poll())
         os.kill(stopped, signal.SIGCONT)
         self.assertTrue(job.stdout.read(1000))
+        job.send_signal(signal.SIGINT)
+        self.ends(job, word)
+
+    def test_lost(self):
+        """Of one that does not answer any more, such as one whose host was cut off, rank 0 says so, and all ends."""
+        for which, rank in (1, 1), (0, 0):
+            word = f"lost{which}x{os.getpid()}"
+            with tempfile.TemporaryFile() as errors:
+                job = self.long_text(word, errors.fileno(), TERN_LOST_AFTER="2")
+                os.kill(started_with(word)[which], signal.SIGSTOP)
+                self.ends(job, word)
+                errors.seek(0)
+                said = [line for line in errors.read().decode().splitlines() if line.startswith("run: ")]
+            if rank:
+                self.assertRegex("\n".join(said), r"^run: \S+ \(rank 1\) has not been heard of for 2 s: the job ends$")
+                self.assertEqual(job.returncode, 4)
+
+    def test_waiting_is_not_lost(self):
+        """For a prompt that comes late the others wait longer than they would for a machine."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        prompt = Path(folder) / "prompt"
+        os.mkfifo(prompt)
+        line = [MPIRUN, "-n", "2", PROGRAM, FABLE, "-f", str(prompt), "-n", "3", *QUIET]
+        with subprocess.Popen(line, stdout=subprocess.PIPE, env={**ENVIRONMENT, "TERN_LOST_AFTER": "2"}) as job:
+            with prompt.open("w") as pipe:
+                time.sleep(5)
+                pipe.write("The cat")
+            self.assertEqual((job.stdout.read(), job.wait(SECONDS)), (self.good(FABLE, "The cat", "-n", "3", *QUIET), 0))
+
+    def test_never_lost(self):
+        word = f"never{os.getpid()}"
+        job = self.long_text(word, TERN_LOST_AFTER="0")
+        os.kill(started_with(word)[1], signal.SIGSTOP)
+        time.sleep(8)
+        self.assertIsNone(job.poll())
         job.send_signal(signal.SIGINT)
         self.ends(job, word)
 

@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     struct tern_error e = {0};
     uint32_t rank, seed = argc > 1 ? (uint32_t)atoi(argv[1]) : 1;
     bool good = true;
-    if (tern_machines_start(&e)) {
+    if (tern_machines_start(NULL, &e)) {
         printf("%s\n", e.text);
         return 1;
     }

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     static struct golden g;
     struct tern_error e = {0};
     uint32_t rank, n_targets = 0;
-    if (tern_machines_start(&e)) {
+    if (tern_machines_start(NULL, &e)) {
         printf("%s\n", e.text);
         return 1;
     }

@@ -385,7 +385,7 @@ int main(int argc, char **argv)
     struct bench_options o;
     struct tern_error e = {0};
     out_init();
-    if (team_start(&e))
+    if (team_start("bench", &e))
         return finish_program("bench", e.code, &e);
     enum tern_status s = bench_options_open(&o, argc, argv, &e);
     if (!s)

@@ -21,9 +21,19 @@ static bool follows(void)
 /* mpirun gives them to all. The first machine ends the others. */
 static const int for_the_first[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
-enum tern_status team_start(struct tern_error *e)
+static const char *name;
+
+/* In a thread of its own, while the others wait for a machine that will not answer */
+static void end_lost(const char *sentence)
 {
-    enum tern_status s = tern_machines_start(e);
+    dprintf(STDERR_FILENO, "%s: %s\n", name, sentence);
+    _exit(TERN_IO);
+}
+
+enum tern_status team_start(const char *program, struct tern_error *e)
+{
+    name = program;
+    enum tern_status s = tern_machines_start(end_lost, e);
     int nowhere = !follows() ? -1 : open("/dev/null", O_WRONLY);
     if (nowhere >= 0) {
         dup2(nowhere, STDOUT_FILENO);
@@ -48,7 +58,7 @@ bool team_is_alone(void)
 
 enum tern_status team_refuse(const char *program, struct tern_error *e)
 {
-    enum tern_status s = team_start(e);
+    enum tern_status s = team_start(program, e);
     if (s || team_is_alone())
         return s;
     snprintf(e->text, sizeof e->text, "%s works on one machine only: start it without mpirun",

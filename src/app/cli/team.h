@@ -10,8 +10,8 @@
 
 #ifdef TERN_MPI
 
-/* Joins the others, first of all. */
-enum tern_status team_start(struct tern_error *e);
+/* Joins the others, first of all. When a machine is lost, `program` says so and ends. */
+enum tern_status team_start(const char *program, struct tern_error *e);
 
 /* True on a machine beside the first: it has followed with the model that was opened, as *s says. */
 bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e);
@@ -56,9 +56,9 @@ static inline bool team_is_alone(void)
     return true;
 }
 
-static inline enum tern_status team_start(struct tern_error *e)
+static inline enum tern_status team_start(const char *program, struct tern_error *e)
 {
-    (void)e;
+    (void)program, (void)e;
     return TERN_OK;
 }
 

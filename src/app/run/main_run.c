@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     struct run_options o;
     struct tern_error e = {0};
     out_init();
-    if (team_start(&e))
+    if (team_start("run", &e))
         return finish_program("run", e.code, &e);
     enum tern_status s = run_options_open(&o, argc, argv, &e);
     if (o.value[OPT_RAW].given)

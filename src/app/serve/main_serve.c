@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     struct serve_options o;
     struct tern_error e = {0};
     out_init();
-    if (team_start(&e))
+    if (team_start("serve", &e))
         return finish_program("serve", e.code, &e);
     enum tern_status s = serve_options_open(&o, argc, argv, &e);
     if (!s)

@@ -1,0 +1,80 @@
+/* Once a second: see ticker.h. */
+#include "base/ticker.h"
+
+#ifdef TERN_MPI
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct ticker {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    void (*fn)(void);
+    bool ends;
+};
+
+/* Waits for a second, or until it ends: true */
+static bool pause_here(struct ticker *t)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec++;
+    pthread_mutex_lock(&t->mutex);
+    while (!t->ends && !pthread_cond_timedwait(&t->changed, &t->mutex, &until))
+        ;
+    bool ends = t->ends;
+    pthread_mutex_unlock(&t->mutex);
+    return ends;
+}
+
+static void *tick(void *arg)
+{
+    struct ticker *t = arg;
+    while (!pause_here(t))
+        t->fn();
+    return NULL;
+}
+
+enum tern_status ticker_open(struct ticker **out, void (*fn)(void), struct tern_error *e)
+{
+    struct ticker *t = *out = calloc(1, sizeof *t);
+    pthread_condattr_t moves_forward;
+    sigset_t all, old;
+    if (!t)
+        return error_memory(e, "a thread", sizeof *t);
+    t->fn = fn;
+    pthread_mutex_init(&t->mutex, NULL);
+    pthread_condattr_init(&moves_forward);
+    pthread_condattr_setclock(&moves_forward, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->changed, &moves_forward);
+    pthread_condattr_destroy(&moves_forward);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = pthread_create(&t->thread, NULL, tick, t);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!failed)
+        return TERN_OK;
+    free(t);
+    *out = NULL;
+    return error_set(e, TERN_NO_MEMORY, "the system has no thread more");
+}
+
+void ticker_close(struct ticker *t)
+{
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->mutex);
+    t->ends = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->mutex);
+    pthread_join(t->thread, NULL);
+    pthread_mutex_destroy(&t->mutex);
+    pthread_cond_destroy(&t->changed);
+    free(t);
+}
+
+#endif
