@@ -46,6 +46,29 @@ static enum tern_status check_tensor(struct walk *at, const struct tensor *t, st
     return TERN_OK;
 }
 
+#ifdef TERN_MPI
+
+static enum tern_status check_pieces(struct walk *at, const struct file_part *p,
+                                     struct tern_error *e)
+{
+    for (const struct file_piece *x = p->pieces; x < p->pieces + p->n; x++) {
+        struct tensor piece = {
+            .name = "", .offset = x->offset, .bytes = x->bytes, .checksum = x->checksum};
+        at->done = x->offset;
+        enum tern_status s = check_tensor(at, &piece, e);
+        if (s == TERN_BAD_FILE)
+            return error_set(e, s,
+                             "%s: the piece at byte %llu does not have the checksum that its entry "
+                             "states; the part is damaged: copy it or cut it again",
+                             weights_path(at->w), (unsigned long long)x->at);
+        if (s)
+            return s;
+    }
+    return TERN_OK;
+}
+
+#endif
+
 enum tern_status checksums_verify_tensor(const struct weights *w, const struct tensor *t,
                                          int (*progress)(void *arg, uint64_t done, uint64_t total),
                                          void *arg, struct tern_error *e)
@@ -67,12 +90,12 @@ enum tern_status checksums_verify(const struct weights *w,
     const void *map;
     size_t bytes;
     weights_mapping(w, &map, &bytes);
-#ifdef TERN_MPI
-    if (weights_part(w))
-        return part_verify(weights_part(w), map, weights_path(w), progress, arg, e);
-#endif
     at.map = map;
     at.total = bytes;
+#ifdef TERN_MPI
+    if (weights_part(w))
+        return check_pieces(&at, weights_part(w), e);
+#endif
     at.done = weights_header_bytes(w); /* the header was checked when the file was opened */
     for (size_t i = 0; i < weights_count(w); i++) {
         const struct tensor *t = weights_at(w, i);

@@ -3,9 +3,12 @@
 
 #ifdef TERN_MPI
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 
@@ -13,8 +16,7 @@ enum {
     AT_MACHINES = LAYOUT_START_BYTES, /* u64: machines, rank, bytes of the whole, zero */
     AT_SHARES = AT_MACHINES + 32,
     PIECE_BYTES = 24,
-    PAGE = LAYOUT_DATA_ALIGN,
-    CHUNK = 4 << 20 /* bytes between two calls of progress */
+    PAGE = LAYOUT_DATA_ALIGN
 };
 
 static uint64_t whole_pages(uint64_t n)
@@ -27,11 +29,37 @@ static enum tern_status bad(struct tern_error *e, const char *what)
     return error_set(e, TERN_BAD_FILE, "%s; the part is damaged: copy it or cut it again", what);
 }
 
+/* ---- names ---- */
+
+/* "PATH.part-2-of-3", of rank 1; false where that is too long */
+static bool part_name(char *name, size_t size, const char *path, size_t rank, size_t n_machines)
+{
+    int n = snprintf(name, size, "%s.part-%zu-of-%zu", path, rank + 1, n_machines);
+    return n > 0 && (size_t)n < size;
+}
+
+enum tern_status part_find(const char **out, char *name, size_t size, const char *path,
+                           struct tern_error *e)
+{
+    size_t n = (size_t)machines_size();
+    struct stat st;
+    *out = path;
+    if (n == 1 || !stat(path, &st) || errno != ENOENT ||
+        !part_name(name, size, path, (size_t)machines_rank(), n))
+        return TERN_OK;
+    *out = name;
+    return !stat(name, &st) ? TERN_OK
+                            : error_set(e, TERN_IO,
+                                        "%s: cannot open: there is no such file, nor its part for "
+                                        "this machine, %s",
+                                        path, name);
+}
+
 /* ---- reading ---- */
 
 /* Header [n], whose checksum is right */
-static enum tern_status parse(struct file_part *p, const unsigned char *h, uint64_t n, uint64_t bytes,
-                              struct tern_error *e)
+static enum tern_status parse(struct file_part *p, const unsigned char *h, uint64_t n,
+                              uint64_t bytes, struct tern_error *e)
 {
     p->n_machines = load_u64(h + AT_MACHINES), p->rank = load_u64(h + AT_MACHINES + 8);
     p->whole_bytes = load_u64(h + AT_MACHINES + 16),
@@ -128,36 +156,27 @@ uint64_t part_place(const struct file_part *p, uint64_t offset)
     return x->at + (offset - x->offset);
 }
 
-enum tern_status part_verify(const struct file_part *p, const char *map, const char *path,
-                             int (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
-                             struct tern_error *e)
+void *part_map(const struct file_part *p, int fd)
 {
-    uint64_t done = 0, total = 0;
-    for (size_t i = 0; i < p->n; i++)
-        total += p->pieces[i].bytes;
-    for (const struct file_piece *x = p->pieces; x < p->pieces + p->n; x++) {
-        struct xxh64 h;
-        xxh64_init(&h, 0);
-        for (uint64_t at = 0, n; at < x->bytes; at += n) {
-            n = x->bytes - at < CHUNK ? x->bytes - at : CHUNK;
-            xxh64_update(&h, map + x->offset + at, (size_t)n);
-            done += n;
-            if (progress && progress(arg, done, total))
-                return error_set(e, TERN_CANCELLED, "%s: the check was stopped", path);
-        }
-        if (xxh64_digest(&h) != x->checksum)
-            return error_set(e, TERN_BAD_FILE,
-                             "%s: the piece at byte %llu does not have the checksum that its entry "
-                             "states; the part is damaged: copy it or cut it again",
-                             path, (unsigned long long)x->at);
-    }
-    return TERN_OK;
+    size_t bytes = (size_t)p->whole_bytes;
+    char *map = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool mapped = map != MAP_FAILED;
+    for (const struct file_piece *x = p->pieces; x < p->pieces + p->n && mapped; x++)
+        mapped = mmap(map + x->offset, (size_t)x->bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd,
+                      (off_t)x->at) != MAP_FAILED;
+    int error = errno;
+    if (!mapped && map != MAP_FAILED)
+        munmap(map, bytes);
+    errno = error;
+    return mapped ? map : MAP_FAILED;
 }
 
-bool part_name(char *name, size_t size, const char *path, size_t rank, size_t n_machines)
+void part_shares(const struct file_part *p, char *text, size_t size)
 {
-    int n = snprintf(name, size, "%s.part-%zu-of-%zu", path, rank + 1, n_machines);
-    return n > 0 && (size_t)n < size;
+    size_t n = 0;
+    for (size_t r = 0; r < p->n_machines && n < size; r++)
+        n += (size_t)snprintf(text + n, size - n, r ? ",%llu" : "%llu",
+                              (unsigned long long)p->share[r]);
 }
 
 /* ---- writing ---- */
@@ -253,7 +272,8 @@ static enum tern_status write_file(const struct weights *w, const struct file_pa
     return s;
 }
 
-enum tern_status part_write(const struct weights *w, const struct file_part *like, struct tern_error *e)
+enum tern_status part_write(const struct weights *w, const struct file_part *like,
+                            struct tern_error *e)
 {
     char name[4096], *temporary = NULL;
     if (!part_name(name, sizeof name, weights_path(w), (size_t)like->rank,

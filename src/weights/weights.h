@@ -2,8 +2,8 @@
  *
  * weights_open reads the header into private memory, validates all of it, and maps the file; tensor
  * bytes are not touched. What it lets through is safe to use: every tensor lies inside the mapping,
- * on 64 bytes, with exactly the bytes that its type and shape need. Only weights.c maps files. If
- * somebody shortens the file under the mapping, reading it raises SIGBUS: a program that cares
+ * on 64 bytes, with exactly the bytes that its type and shape need. Only weights.c and part.c map files.
+ * If somebody shortens the file under the mapping, reading it raises SIGBUS: a program that cares
  * catches that and asks weights_mapping for the range.
  *
  * Every error names the file and what is wrong in it: TERN_IO when it cannot be opened or read,

@@ -1,6 +1,6 @@
 """Reads a weights file back: start, sections, directory, tensors as numpy arrays. For tests and tools.
 
-The engine's reader (src/weights/weights.c) is the strict one; this one checks checksums and trusts the rest.
+The engine's reader (src/weights/header.c) is the strict one; this one checks checksums and trusts the rest.
 """
 
 import struct
