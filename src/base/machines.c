@@ -13,7 +13,9 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/procfs.h"
 #include "base/ticker.h"
+#include "base/xxh64.h"
 
 enum {
     SPIN_NS = 100000,   /* a wait that is over by then costs no switch, */
@@ -21,9 +23,14 @@ enum {
     NAP_NS = 200000     /* it sleeps so long at a time */
 };
 
+struct process_place { /* where a process runs */
+    char host[MPI_MAX_PROCESSOR_NAME];
+    uint64_t group; /* of the control groups that it is in */
+};
+
 static struct {
     int size, rank;
-    char (*hosts)[HOST_NAME];
+    struct process_place places[MOST_MACHINES];
     struct machines_use use;
     uint64_t latency_ns, bytes_per_s; /* of a slower network, played; or 0 */
     uint64_t link_free;               /* when the last bytes have left it */
@@ -46,7 +53,26 @@ int machines_rank(void)
 
 const char *machines_host(int rank)
 {
-    return world.hosts ? world.hosts[rank] : "";
+    return world.places[rank].host;
+}
+
+static bool on_one_host(int a, int b)
+{
+    return !strcmp(world.places[a].host, world.places[b].host);
+}
+
+bool machines_share(int a, int b)
+{
+    return a == b || (on_one_host(a, b) && world.places[a].group == world.places[b].group &&
+                      !world.latency_ns);
+}
+
+uint32_t machines_beside(void)
+{
+    uint32_t n = 0;
+    for (int r = 0; r < world.size; r++)
+        n += machines_share(r, world.rank);
+    return n;
 }
 
 void machines_used(struct machines_use *use)
@@ -133,7 +159,7 @@ static void await(struct transfer *t, bool aside)
 
 /* ---- what the others send ---- */
 
-/* MPI counts in int: parts travel as words where they are long. */
+/* MPI counts in int. */
 struct parts {
     int counts[MOST_MACHINES], at[MOST_MACHINES];
 };
@@ -310,7 +336,7 @@ static void end_job(int r)
 {
     struct tern_error e;
     (void)error_set(&e, TERN_IO, "%s (rank %d) has not been heard of for %d s: the job ends",
-                    world.hosts[r], r, (int)watch.seconds);
+                    world.places[r].host, r, (int)watch.seconds);
     if (watch.lost)
         watch.lost(e.text);
     MPI_Abort(MPI_COMM_WORLD, TERN_IO);
@@ -385,18 +411,29 @@ static void read_network(void)
 }
 
 /* Whoever spins on a host with more processes than processors keeps the others from what he waits for. */
-static void read_hosts(void)
+static void choose_spin(void)
 {
     long here = 0;
     for (int r = 0; r < world.size; r++)
-        here += !strcmp(world.hosts[r], world.hosts[world.rank]);
+        here += on_one_host(r, world.rank);
     world.spin_ns = here > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPIN_NS;
+}
+
+/* Where all processes run */
+static void exchange_places(void)
+{
+    char groups[4096] = "";
+    struct process_place *own = &world.places[world.rank];
+    int n = 0;
+    MPI_Get_processor_name(own->host, &n);
+    (void)procfs_read("", "/proc/self/cgroup", groups, sizeof groups);
+    own->group = xxh64(groups, strlen(groups));
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.places, sizeof *own, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_error *e)
 {
     int given = 0, has = 0;
-    char host[MPI_MAX_PROCESSOR_NAME] = "";
     MPI_Initialized(&has);
     if (has)
         return TERN_OK;
@@ -410,16 +447,8 @@ enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_
     if (world.size > MOST_MACHINES)
         return error_set(e, TERN_USAGE, "%d processes were started, want at most %d", world.size,
                          MOST_MACHINES);
-    world.hosts = calloc((size_t)world.size, sizeof *world.hosts);
-    if (!world.hosts)
-        return error_memory(e, "the names of the machines",
-                            (size_t)world.size * sizeof *world.hosts);
-    int n = 0;
-    MPI_Get_processor_name(host, &n);
-    host[n < HOST_NAME ? n : HOST_NAME - 1] = 0;
-    memcpy(world.hosts[world.rank], host, HOST_NAME);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.hosts, HOST_NAME, MPI_BYTE, MPI_COMM_WORLD);
-    read_hosts();
+    exchange_places();
+    choose_spin();
     read_network();
     return begin_to_watch(lost, e);
 }

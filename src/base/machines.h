@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-enum { MOST_MACHINES = 64, HOST_NAME = 64, MACHINES_SLOTS = 2 };
+enum { MOST_MACHINES = 64, MACHINES_SLOTS = 2, MOST_GATHERED = INT32_MAX };
 
 /* What went over the network since the start, of this rank */
 struct machines_use {
@@ -36,8 +36,13 @@ int machines_size(void);
 int machines_rank(void);
 const char *machines_host(int rank);
 
-/* `all` is cut at[0] = 0 <= at[1] <= ... at[size], in bytes: part r is rank r's, and every rank gets all
- * parts. */
+/* The two run on one host and in one control group: they share its memory. Not where TERN_NETWORK plays a
+ * network between them. */
+bool machines_share(int a, int b);
+uint32_t machines_beside(void); /* how many share this one's memory, itself included */
+
+/* `all` is cut at[0] = 0 <= at[1] <= ... at[size] <= MOST_GATHERED, in bytes: part r is rank r's, and every
+ * rank gets all parts. */
 void machines_gather(void *all, const size_t *at);
 
 /* The same in two steps, for two threads that take turns: in one of two slots, and beginnings come in the
@@ -59,40 +64,9 @@ void machines_measure(uint64_t *exchange_ns, uint64_t *bytes_per_s);
 
 #else
 
-static inline int machines_size(void)
+static inline uint32_t machines_beside(void)
 {
     return 1;
-}
-
-static inline int machines_rank(void)
-{
-    return 0;
-}
-
-static inline const char *machines_host(int rank)
-{
-    (void)rank;
-    return "";
-}
-
-static inline void machines_gather(void *all, const size_t *at)
-{
-    (void)all, (void)at;
-}
-
-static inline void machines_collect(void *all, const size_t *at)
-{
-    (void)all, (void)at;
-}
-
-static inline void machines_broadcast(void *x, size_t bytes)
-{
-    (void)x, (void)bytes;
-}
-
-static inline void machines_used(struct machines_use *use)
-{
-    *use = (struct machines_use){0};
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* tern_prefix_*: what sequences evaluated is found again. */
 #include "base/fpenv.h"
 #include "engine/context.h"
-#include "engine/follow.h"
+#include "engine/lead.h"
 #include "model/mtp.h"
 #include "model/prefix_file.h"
 #include "model/recurrence.h"

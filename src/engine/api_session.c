@@ -1,7 +1,7 @@
 /* Sequences that outlive a context, or a text that was changed. */
 #include "base/fpenv.h"
 #include "engine/context.h"
-#include "engine/follow.h"
+#include "engine/lead.h"
 #include "model/recurrence.h"
 #include "model/session.h"
 #include "model/split_store.h"

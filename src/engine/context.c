@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fpenv.h"
-#include "engine/follow.h"
+#include "engine/lead.h"
 #include "engine/memory_plan.h"
 #include "model/forward.h"
 #include "model/mtp.h"
@@ -84,15 +84,17 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
 enum tern_status tern_context_open_plan(tern_context **out, tern_model *m,
                                         const struct tern_memory *plan, struct tern_error *e)
 {
-    struct tern_context *c = calloc(1, sizeof *c);
     *out = NULL;
+    enum tern_status s = lead_open(m, plan, e);
+    if (s)
+        return s;
+    struct tern_context *c = calloc(1, sizeof *c);
     if (!c)
-        return error_memory(e, "a context", sizeof *c);
+        return lead_opened(m, c, error_memory(e, "a context", sizeof *c), e);
     c->model = m;
     c->memory = *plan;
-    lead_open(c, plan);
-    enum tern_status s = open_parts(c, m, e);
-    s = follow_opened(c, s, e);
+    s = open_parts(c, m, e);
+    s = lead_opened(m, c, s, e);
     if (!s && plan->weights <= plan->available)
         load_ahead(m->model->weights);
     if (s)

@@ -41,7 +41,7 @@ struct tern_context {
     struct xxh64 hash;
     uint64_t hashed_rows;
 #ifdef TERN_MPI
-    uint32_t number; /* among those of all machines (follow.h) */
+    uint32_t number; /* among those of all machines (order.h) */
 #endif
 };
 

@@ -1,4 +1,4 @@
-/* How fast this machine reads weights, for shares that are measured (follow.h). Built with MPI=1 only. */
+/* How fast this machine reads weights, for shares that are measured (meet.h). Built with MPI=1 only. */
 #ifndef ENGINE_MACHINE_SPEED_H
 #define ENGINE_MACHINE_SPEED_H
 

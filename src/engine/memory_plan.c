@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
-#include "engine/follow.h"
+#include "engine/lead.h"
 #include "model/cache.h"
 #include "model/state.h"
 
@@ -132,5 +132,5 @@ enum tern_status tern_context_plan(const tern_model *m, const struct tern_contex
 {
     static const struct tern_context_params defaults = {0};
     params = params ? params : &defaults;
-    return follow_planned(m, params, plan_here, plan, e);
+    return lead_plan(m, params, plan_here, plan, e);
 }

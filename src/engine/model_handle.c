@@ -8,7 +8,7 @@
 #include "base/fpenv.h"
 #include "base/thread_count.h"
 #include "engine/api_chat.h"
-#include "engine/follow.h"
+#include "engine/lead.h"
 #include "model/slices.h"
 #include "model/split.h"
 #include "sample/sampler.h"
@@ -197,10 +197,10 @@ enum tern_status tern_model_open(tern_model **out, const char *path,
     params = params ? params : &defaults;
     enum tern_status s =
         m ? open_parts(m, path, params, e) : error_memory(e, "the model", sizeof *m);
-    s = follow_meet(m, s, params->share, e);
+    s = meet_open(m, s, params->share, e);
     if (!s)
         s = load(m, params, e);
-    s = follow_loaded(m, s, e);
+    s = meet_loaded(m, s, e);
     if (s)
         tern_model_close(m);
     else
@@ -213,7 +213,7 @@ void tern_model_close(tern_model *m)
 {
     if (!m)
         return;
-    follow_end(m);
+    meet_end(m);
     pool_close(m->pool);
     chat_close(m->chat);
     if (m->spelling) {
@@ -331,9 +331,9 @@ enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
     enum tern_status s = checksums_verify(w, asked_to_stop, m, e);
 #ifdef TERN_MPI
     if (weights_part(w)) /* which has not all values */
-        return follow_checked(m, s, e);
+        return meet_agree(m, s, e);
 #endif
     for (size_t i = 0; i < weights_count(w) && !s; i++)
         s = finite_check(w, weights_at(w, i), e);
-    return follow_checked(m, s, e);
+    return meet_agree(m, s, e);
 }

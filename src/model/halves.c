@@ -29,9 +29,12 @@ enum tern_status halves_open(struct forward *f, struct tern_error *e)
     if (!n)
         return TERN_OK;
     struct halves *h = f->halves = calloc(1, sizeof *h);
-    if (!h || !(h->rear = calloc(1, sizeof *h->rear)))
-        return error_memory(e, "half of a batch", sizeof *h->rear);
+    if (!h)
+        return error_memory(e, "half of a batch", sizeof *h);
     h->front = f;
+    h->rear = calloc(1, sizeof *h->rear);
+    if (!h->rear)
+        return error_memory(e, "half of a batch", sizeof *h->rear);
     enum tern_status s = relay_open(&h->relay, e);
     s = s ? s : state_open(h->rear, f->model, f->kernels, f->pool, f->cache, n, 0, e);
     h->rear->half = 1;

@@ -33,7 +33,7 @@ struct latent_job { /* what the pool's items of one step share */
     float *y;
     const float *x;       /* [n, heads, step]: of each head the first k, */
     size_t step, to_step; /* to y [n, heads, to_step] */
-    struct portion own;       /* heads */
+    struct portion own;   /* heads */
 };
 
 static void turn(const struct forward *f, const struct layer *w, float *x, size_t i)
@@ -127,8 +127,7 @@ void step_project_latent(struct forward *f, const struct layer *w)
                        .norm = &w->attn_norm, .layer = w->index,
                        .quantize = q_int || k_int, .floats = !q_int || !k_int};
     input_prepare(f, &in);
-    struct portion own = own_heads(f->model, w);
-    struct portion rows = {own.begin * layer_q_dim(w), own.end * layer_q_dim(w)};
+    struct portion rows = portion_times(own_heads(f->model, w), layer_q_dim(w), 0);
     struct matrix own_q = w->q; /* those rows of it */
     struct projected q = project_own(&(struct projected){&w->q, f->att, f->q_stride}, rows, &own_q);
     const struct projected parts[] = {{&w->k, f->k, f->kv_stride},
@@ -155,6 +154,5 @@ void step_latent_values(struct forward *f, const struct layer *w)
     struct latent_job job = {.f = f, .w = w, .m = &w->latent.v_up, .x = f->att, .y = f->q,
                              .step = w->latent.rank, .to_step = w->latent.value};
     heads(f, OP_OUT, &job);
-    float *att = f->q; /* what it holds is read no more */
-    f->q = f->att, f->att = att;
+    state_swap_heads(f);
 }

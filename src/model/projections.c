@@ -201,17 +201,11 @@ static void out_items(void *arg, size_t begin, size_t end, int thread)
 
 #ifdef TERN_MPI
 
-static void swap_heads(struct forward *f)
-{
-    float *att = f->q;
-    f->q = f->att, f->att = att;
-}
-
 /* What attention made waits in q, until another mixer's heads can travel with it. */
 static bool put_aside(struct forward *f, const struct layer *w)
 {
     if (has_both(w) && split_of(f->model))
-        swap_heads(f);
+        state_swap_heads(f);
     return has_both(w) && split_of(f->model);
 }
 
@@ -275,9 +269,9 @@ void step_mix_out(struct forward *f, const struct layer *w)
 #ifdef TERN_MPI
     if (has_both(w) && split_of(f->model)) {
         gather_both(f, w);
-        swap_heads(f);
+        state_swap_heads(f);
         out(f, w, &w->o);
-        swap_heads(f);
+        state_swap_heads(f);
     }
 #endif
     out(f, w, &w->mix.out);

@@ -7,6 +7,8 @@
 
 #include "base/machines.h"
 
+enum { MORE_FIRST = 2 }; /* numbers of the layer that guesses */
+
 enum ask_kind {
     ASK_END,
     ASK_TAKE,
@@ -31,7 +33,7 @@ struct ask {
 
 /* MPI belongs to the process, and so does this. */
 static struct {
-    unsigned char *travel; /* the parts of all machines, of which several may hold a head */
+    unsigned char *travel; /* the parts of all machines, of which several may hold a head; n_first numbers */
     unsigned char *whole;  /* what one machine has */
 } room;
 
@@ -60,7 +62,7 @@ static size_t block_bytes(const struct cache *c, const struct model *m, size_t l
     return layer_kv(&m->layers[l]) * c->layers[l].kv_bytes;
 }
 
-static void close_room(void)
+void store_close(void)
 {
     free(room.travel);
     free(room.whole);
@@ -69,9 +71,8 @@ static void close_room(void)
 
 enum tern_status store_open(const struct cache *c, const struct model *m, struct tern_error *e)
 {
-    if (!split_of(m))
-        return TERN_OK;
-    size_t floats = max_size(m->state_floats, m->log_floats) * sizeof(float), part = floats;
+    size_t floats = max_size(m->state_floats, m->log_floats) * sizeof(float);
+    size_t part = max_size(floats, (c->n_layers + MORE_FIRST) * sizeof(uint64_t));
     size_t whole = floats;
     for (size_t l = 0; l < c->n_layers; l++)
         part = max_size(part, block_bytes(c, m, l));
@@ -82,7 +83,7 @@ enum tern_status store_open(const struct cache *c, const struct model *m, struct
     room.whole = malloc(whole + 1);
     if (room.travel && room.whole)
         return TERN_OK;
-    close_room();
+    store_close();
     return error_memory(e, "what all machines hold of a sequence", bytes + whole);
 }
 
@@ -387,24 +388,19 @@ void store_end(const struct model *m)
 {
     if (split_of(m))
         ask((struct ask){.kind = ASK_END});
-    close_room();
+    store_close();
 }
 
 /* ---- the others ---- */
 
-static enum tern_status follow_begin(struct cache *c, const struct model *m, const struct ask *a,
-                                     struct tern_error *e)
+static void follow_begin(struct cache *c, const struct model *m, const struct ask *a)
 {
-    uint64_t *first = malloc(a->n_first * sizeof *first);
-    if (!first)
-        return error_memory(e, "a session", a->n_first * sizeof *first);
+    uint64_t *first = (void *)room.travel;
     machines_broadcast(c->tokens + a->seq * c->n_ctx, a->n * sizeof *c->tokens);
     machines_broadcast(first, a->n_first * sizeof *first);
     cache_refill(c, a->seq, a->n, first, a->n_layers);
     hidden_refill(&c->hidden, a->seq, a->n, a->n_layers > m->n_layers ? first[a->n_layers] : 0);
     c->far[a->seq] = m->rope_limit && a->n > m->rope_limit;
-    free(first);
-    return TERN_OK;
 }
 
 static void follow_put(struct cache *c, const struct model *m, const struct ask *a)
@@ -424,7 +420,7 @@ static void follow_node(struct prefix_store *p, const struct ask *a)
 
 /* False at the end */
 static bool follow(struct cache *c, struct prefix_store *p, const struct model *m,
-                   const struct ask *a, enum tern_status *s, struct tern_error *e)
+                   const struct ask *a)
 {
     switch ((enum ask_kind)a->kind) {
     case ASK_END:
@@ -442,7 +438,7 @@ static bool follow(struct cache *c, struct prefix_store *p, const struct model *
         put_floats(c, m, a);
         break;
     case ASK_BEGIN:
-        *s = follow_begin(c, m, a, e);
+        follow_begin(c, m, a);
         break;
     case ASK_REFILL:
         (void)recurrent_refill(&c->recurrent, a->seq, a->at, a->n, a->tail);
@@ -457,21 +453,16 @@ static bool follow(struct cache *c, struct prefix_store *p, const struct model *
         (void)prefix_add_state(p, a->node, a->at, a->is_end != 0);
         break;
     }
-    return !*s;
+    return true;
 }
 
-enum tern_status store_follow(struct cache *c, struct prefix_store *p, const struct model *m,
-                              struct tern_error *e)
+void store_follow(struct cache *c, struct prefix_store *p, const struct model *m)
 {
-    enum tern_status s = store_open(c, m, e);
     struct ask a;
-    while (!s) {
+    do
         machines_broadcast(&a, sizeof a);
-        if (!follow(c, p, m, &a, &s, e))
-            break;
-    }
-    close_room();
-    return s;
+    while (follow(c, p, m, &a));
+    store_close();
 }
 
 #endif

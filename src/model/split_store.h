@@ -13,13 +13,13 @@
 
 #ifdef TERN_MPI
 
-/* On all, before anything of what follows: takes memory. store_end gives it back. */
+/* On all, before anything of what follows: takes memory, and gives it back. */
 enum tern_status store_open(const struct cache *c, const struct model *m, struct tern_error *e);
-void store_end(const struct model *m);
+void store_close(void);
 
-/* On the others, from store_open to store_end of rank 0 */
-enum tern_status store_follow(struct cache *c, struct prefix_store *p, const struct model *m,
-                              struct tern_error *e);
+/* On the others, between the two: until rank 0 says that it was all, and gives its memory back. */
+void store_follow(struct cache *c, struct prefix_store *p, const struct model *m);
+void store_end(const struct model *m);
 
 /* The block of a layer as one machine has it, `bytes` [layer_kv, attend_bytes]: to rank 0; from it */
 void store_take(const struct cache *c, const struct model *m, size_t l, size_t seq, size_t block,

@@ -135,6 +135,13 @@ struct forward {
     atomic_int bad; /* 0, or 1 + N_BAD * layer + enum bad_step, of the first value out of range */
 };
 
+/* What attention made becomes q, whose heads are read no more, and the other way round. */
+static inline void state_swap_heads(struct forward *f)
+{
+    float *att = f->q;
+    f->q = f->att, f->att = att;
+}
+
 enum forward_cancel { FORWARD_CANCEL = 1, FORWARD_HELD = 2 };
 
 static inline bool forward_is_cancelled(struct forward *f)

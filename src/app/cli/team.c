@@ -11,7 +11,7 @@
 #include "app/cli/number.h"
 #include "tern_lab.h"
 
-static bool follows(void)
+bool team_follows(void)
 {
     uint32_t rank;
     (void)tern_machines(&rank);
@@ -34,20 +34,16 @@ enum tern_status team_start(const char *program, struct tern_error *e)
 {
     name = program;
     enum tern_status s = tern_machines_start(end_lost, e);
-    int nowhere = !follows() ? -1 : open("/dev/null", O_WRONLY);
+    int nowhere = !team_follows() ? -1 : open("/dev/null", O_WRONLY);
     if (nowhere >= 0) {
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);
         close(nowhere);
     }
-    for (size_t i = 0; i < sizeof for_the_first / sizeof *for_the_first && !s && follows(); i++)
+    for (size_t i = 0; i < sizeof for_the_first / sizeof *for_the_first && !s && team_follows();
+         i++)
         signal(for_the_first[i], SIG_IGN);
     return s;
-}
-
-bool team_follows(void)
-{
-    return follows();
 }
 
 bool team_is_alone(void)
@@ -68,7 +64,7 @@ enum tern_status team_refuse(const char *program, struct tern_error *e)
 
 bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)
 {
-    if (!follows())
+    if (!team_follows())
         return false;
     *s = tern_follow(model, e);
     return true;
@@ -80,7 +76,8 @@ bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
     struct tern_machine m;
     if (!tern_machine(model, i, &m))
         return false;
-    snprintf(line, size, "%s (rank %u): %.1f %% of the rows; weights %s, cache %s, batch %s; available %s\n",
+    snprintf(line, size,
+             "%s (rank %u): %.1f %% of the rows; weights %s, cache %s, batch %s; available %s\n",
              m.host, i, 100.0 * (double)m.share / (double)m.shares,
              number_bytes(m.memory.weights, a, sizeof a), number_bytes(m.memory.cache, b, sizeof b),
              number_bytes(m.memory.batch, c, sizeof c),
@@ -107,7 +104,7 @@ void team_advise(tern_model *model)
 
 int team_exit(int code)
 {
-    return follows() ? 0 : code;
+    return team_follows() ? 0 : code;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Tensors, fingerprints of single batches, costs, profiles and the observer: tern_lab.h. */
 #include "engine/context.h"
-#include "engine/follow.h"
+#include "engine/meet.h"
 #include "engine/lab/timeline.h"
 #include "engine/lab/kept_row.h"
 #include "tern_lab.h"
@@ -106,7 +106,7 @@ size_t tern_profile(const tern_context *c, struct tern_op *ops, size_t max)
 
 static enum tern_status start_looking(tern_context *c, struct tern_error *e)
 {
-    enum tern_status s = follow_alone(c->model, "a look inside a model", e);
+    enum tern_status s = meet_alone(c->model, "a look inside a model", e);
     return s || c->observer ? s : observe_open(&c->observer, &c->forward, &c->altered, e);
 }
 

@@ -8,7 +8,7 @@
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "engine/context.h"
-#include "engine/follow.h"
+#include "engine/meet.h"
 #include "kernels/math.h"
 #include "model/kv_store.h"
 #include "tern_lab.h"
@@ -99,7 +99,7 @@ uint64_t tern_attention_bytes(const tern_context *c, const struct tern_attention
 enum tern_status tern_attention_open(tern_attention **out, tern_context *c,
                                      const struct tern_attention_params *p, struct tern_error *e)
 {
-    enum tern_status s = follow_alone(c->model, "a look inside a model", e);
+    enum tern_status s = meet_alone(c->model, "a look inside a model", e);
     struct tern_attention *a = *out = s ? NULL : malloc(sizeof *a);
     if (s)
         return s;

@@ -6,7 +6,7 @@
 
 #include "base/sizes.h"
 #include "engine/context.h"
-#include "engine/follow.h"
+#include "engine/meet.h"
 #include "model/kv_store.h"
 #include "model/zoo.h"
 
@@ -225,7 +225,7 @@ enum tern_status tern_attention_use(tern_context *c, const char *name, struct te
     struct forward *f = &c->forward;
     struct zoo_use as = {.kind = NULL};
     struct arena a = {0};
-    enum tern_status s = follow_alone(c->model, "another attention", e);
+    enum tern_status s = meet_alone(c->model, "another attention", e);
     if (s)
         return s;
     if (name && ((s = read_name(&as, name, e)) || (s = check_model(&as, &c->cache, f->model, e))))

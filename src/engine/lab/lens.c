@@ -6,7 +6,7 @@
 
 #include "base/fpenv.h"
 #include "base/sizes.h"
-#include "engine/follow.h"
+#include "engine/meet.h"
 #include "model/head.h"
 #include "tern_lab.h"
 
@@ -50,7 +50,7 @@ enum tern_status lens_run(struct tern_context *c, const float *x, size_t n_rows,
 enum tern_status tern_lens(tern_context *c, const float *x, size_t n_rows, size_t stride,
                            float *logits, struct tern_error *e)
 {
-    enum tern_status s = follow_alone(c->model, "the logit lens", e);
+    enum tern_status s = meet_alone(c->model, "the logit lens", e);
     if (s)
         return s;
     if (n_rows > 1 && stride < c->model->model->dim)
