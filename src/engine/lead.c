@@ -39,6 +39,25 @@ struct planned { /* by a machine */
 
 static struct planned planned[MOST_MACHINES]; /* the last plan */
 
+/* Processes that share the memory of machine r take it together. Each counts all of the store of prefixes, of
+ * which it holds its heads. */
+static enum tern_status check_together(int r, struct tern_error *e)
+{
+    const struct tern_memory *own = &planned[r].memory;
+    uint64_t sum = own->prefix;
+    int n = 0;
+    for (int i = 0; i < machines_size(); i++)
+        if (machines_share(r, i))
+            sum += planned[i].memory.cache - own->prefix + planned[i].memory.batch, n++;
+    if (sum <= own->available)
+        return TERN_OK;
+    return error_set(e, TERN_NO_MEMORY,
+                     "%s: a context of %u positions needs %llu MiB in the %d processes there, %llu "
+                     "MiB are free: start fewer there, or ask for a smaller context",
+                     machines_host(r), own->n_ctx, (unsigned long long)(sum >> 20), n,
+                     (unsigned long long)(own->available >> 20));
+}
+
 /* Of one machine: rank 0 says what is wanted, and all say what that takes there. */
 static enum tern_status plan_on_all(const struct tern_model *m, const struct tern_context_params *p,
                                     plan_fn plan_here, struct tern_memory *plan,
@@ -57,6 +76,8 @@ static enum tern_status plan_on_all(const struct tern_model *m, const struct ter
     for (int r = 0; r < machines_size() && !s; r++)
         if (planned[r].status)
             s = error_set(e, planned[r].status, "%s: %s", machines_host(r), planned[r].message);
+    for (int r = 0; r < machines_size() && !s; r++)
+        s = check_together(r, e);
     return s;
 }
 

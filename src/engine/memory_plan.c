@@ -2,9 +2,11 @@
 #include "engine/memory_plan.h"
 
 #include "base/bytes.h"
+#include "base/machines.h"
 #include "base/memory.h"
 #include "engine/lead.h"
 #include "model/cache.h"
+#include "model/split.h"
 #include "model/state.h"
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
@@ -39,7 +41,7 @@ static enum tern_status reduce_context(const struct tern_model *m, struct tern_m
         uint32_t middle = low + (high - low + 1) / 2;
         p->n_ctx = middle * BLOCK;
         s = measure(m, p, sum, e);
-        if (*sum <= p->available / 2)
+        if (*sum <= p->available / 2 / machines_beside())
             low = middle;
         else
             high = middle - 1;
@@ -65,6 +67,13 @@ enum tern_status memory_plan_check(const struct model *m, const struct tern_memo
                          p->n_ctx, p->n_batch, p->n_seqs, MAX_CTX, MAX_BATCH, MAX_SEQS);
     if (!p->n_ctx || !p->n_batch || !p->n_seqs || !p->n_logits || p->n_logits > p->n_batch)
         return error_set(e, TERN_USAGE, "the plan of the context was not made");
+#ifdef TERN_MPI
+    if (split_bytes(m, p->n_batch, p->n_logits) > MOST_GATHERED)
+        return error_set(e, TERN_USAGE,
+                         "a batch of %u rows, %u with logits, is too large to travel between "
+                         "machines: ask for a smaller one",
+                         p->n_batch, p->n_logits);
+#endif
     return TERN_OK;
 }
 
@@ -120,7 +129,7 @@ static enum tern_status plan_here(const struct tern_model *m, const struct tern_
     enum tern_status s = memory_plan_check(m->model, plan, e);
     if (!s)
         s = measure(m, plan, &sum, e);
-    if (!s && !p->n_ctx && sum > plan->available / 2)
+    if (!s && !p->n_ctx && sum > plan->available / 2 / machines_beside())
         s = reduce_context(m, plan, &sum, e);
     if (s) /* no number that was not found out */
         plan->cache = plan->batch = 0;
