@@ -96,6 +96,10 @@ void tern_batch_cost(const tern_context *ctx, struct tern_cost *cost);
 typedef struct tern_meter tern_meter;
 enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
 void tern_meter_close(tern_meter *meter);
+#ifdef TERN_MPI
+/* Of a model on several machines all of them measure at the same time: how fast they are together, when each
+ * does its share. */
+#endif
 double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
 /* 1e9 multiply-adds per second of the instructions that a dot with weights of `type` takes, with
  * operands in registers. *instruction (may be NULL) names them. 0 if there is only plain C. */
@@ -110,11 +114,13 @@ struct tern_network {
 };
 void tern_network(struct tern_network *use);
 
-/* What a token should take, in seconds: on this machine alone, which must read all of its weights; on
- * all machines, of which the slowest reads its share, and all exchange rows. Measures memory for about a
- * fifth of a second; the network was measured when the model was opened. All is 0 where one machine has
- * the model, and where this one has too little memory for it. */
+/* What a token should take, in seconds: on this machine alone, which must read all of its weights, in one
+ * process with the threads of those that share it; on all machines, of which the slowest reads its share,
+ * and all exchange rows. Measures memory for about a fifth of a second; the network was measured when the
+ * model was opened. All is 0 where one machine has the model, and where this one has too little memory for
+ * it. */
 struct tern_network_cost {
+    uint32_t beside; /* processes that share this machine, itself included; two sockets are two */
     double alone, together;
     double exchange, bytes_per_second; /* a small gather; a large one */
     uint64_t exchanges;                /* of a token */

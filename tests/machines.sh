@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.."
 mpi=${MACHINES:-${BUILD:-build}-mpi} mpirun=${MPIRUN:-mpirun}
-for program in machines_golden machines_calls; do
+for program in machines_golden machines_calls machines_limits; do
     [ -x "$mpi/tests/$program" ] && command -v "$mpirun" >/dev/null && continue
     echo "skipped: MPI is not here (apt-get install libopenmpi-dev openmpi-bin)"
     exit 77
@@ -27,6 +27,7 @@ on() {
     "$mpirun" -n "$n" "$@" || bad=1
 }
 
+on 2 "$mpi/tests/machines_limits"
 golden=$mpi/tests/machines_golden
 [ -z "${LONG_MACHINES:-}" ] || unset QUICK
 on 2 "$golden" 1 best plain

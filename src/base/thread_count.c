@@ -213,3 +213,21 @@ int thread_count_most_at(const char *root, const char *cpus)
     const struct mask m = mask_parse(cpus);
     return apply_quota(mask_count(&m), least_quota(root));
 }
+
+#ifdef TERN_MPI
+
+int thread_count_socket(void)
+{
+    const struct mask m = mask_of_process();
+    char text[64];
+    const char *at = text;
+    uint64_t cpu = 0, socket;
+    while (cpu < MAX_CPUS && !mask_has(&m, cpu))
+        cpu++;
+    return read_cpu_file("", cpu, "topology/physical_package_id", text, sizeof text) &&
+                   procfs_u64(&at, &socket)
+               ? (int)socket
+               : -1;
+}
+
+#endif

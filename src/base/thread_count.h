@@ -15,6 +15,11 @@ int thread_count_best(char *why, size_t n);
  * quota. More threads than this should not spin. */
 int thread_count_most(void);
 
+#ifdef TERN_MPI
+/* The socket of the first processor that this process may use; -1 where the system does not tell */
+int thread_count_socket(void);
+#endif
+
 /* thread_count_best and thread_count_most with the files under `root` in place of / and the affinity
  * mask `cpus` ("0-3,6") in place of the process's: for tests. */
 int thread_count_at(const char *root, const char *cpus, char *why, size_t n);

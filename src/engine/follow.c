@@ -8,6 +8,7 @@
 #include "base/machines.h"
 #include "base/sizes.h"
 #include "engine/guess/heads.h"
+#include "engine/lab/network.h"
 #include "engine/lead.h"
 #include "engine/memory_plan.h"
 #include "model/recurrence.h"
@@ -146,6 +147,9 @@ static bool follow(tern_model *m, const struct order *order, struct tern_error *
         break;
     case ORDER_RESUME:
         follow_resume(c, order->seq);
+        break;
+    case ORDER_METER:
+        network_follow(m, order);
         break;
     }
     return true;

@@ -28,6 +28,7 @@ enum order_kind {
     ORDER_PREFIX_CLEAR,
     ORDER_STORE,
     ORDER_RESUME,
+    ORDER_METER,
 };
 
 enum { SHORT_ROWS = 8, MOST_CONTEXTS = 64 };

@@ -7,6 +7,7 @@ from pathlib import Path
 
 MPI = Path(os.environ.get("MACHINES") or os.environ.get("BUILD", "build") + "-mpi")
 MPIRUN = os.environ.get("MPIRUN") or "mpirun"
+MPICC = os.environ.get("MPICC") or "mpicc"
 # More processes than processors, and as root: Open MPI wants to be told.
 ENVIRONMENT = {
     **os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -65,6 +65,24 @@ class Programs(unittest.TestCase):
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=slow)
             self.assertEqual("on this network 1 machine would be faster: about" in done.stderr, said, done.stderr)
 
+    def test_processes_of_one_machine_are_reported(self):
+        """Where they only evaluate: nothing is measured for other jobs."""
+        for more, said in (["Tom", "-n", "2"], True), (["Tom", "-n", "2", "-q"], False), (["--tokenize", "Tom"], False):
+            code, _, error = call(machines(2), MODEL, *more)
+            self.assertEqual(code, 0, error)
+            text = "these 2 processes share one machine, on which 1 process would be faster: about "
+            self.assertEqual(error.count(text), said, error)
+
+    def test_bench_measures_all_machines(self):
+        """What they do together is what the slowest does of its share: a machine of plain C has no peak to measure."""
+        for share, measured in ("1,1", False), ("1,0", True):
+            rank = [f"{HERE}/bench", MODEL, "-p", "8", "-n", "0", "-r", "1", "-t", "1", "-o", "jsonl", "--share", share]
+            code, out, error = call([MPIRUN, "-n", "1", *rank, ":", "-n", "1", *rank, "--cpu", "plain"])
+            self.assertEqual(code, 0, error)
+            result = json.loads(out)
+            self.assertEqual(result["peak_gmacs"] > 0, measured)
+            self.assertGreater(result["read_bandwidth_gbs"], 0)
+
     def test_chat_in_a_pipe(self):
         chat = ["--chat", "--template", "chatml", "-n", "8", "--temp", "0", "-q"]
         self.same(*chat, text="Hello\nAnd you?\n")

@@ -1,6 +1,8 @@
 """Several machines, of which one fails: a sentence that names it, an exit code, and no process that stays."""
 
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,12 +12,13 @@ import unittest
 from pathlib import Path
 
 from cli_case import ROOT, Cli
-from machines_case import ENVIRONMENT, MPI, MPIRUN, WHY
+from machines_case import ENVIRONMENT, MPI, MPICC, MPIRUN, WHY
 
 PROGRAM = str((MPI / "run").resolve())
 FABLE = str(ROOT / "models/fable.bin")
 QUIET = ["-q", "-t", "1", "--temp", "0"]
 SECONDS = 60  # a start on a busy machine
+SHARED = 400  # MiB, of which each of two processes of -c 100000 takes more than half
 
 
 def started_with(word: str) -> list[int]:
@@ -64,6 +67,34 @@ class Failures(Cli):
         done = self.mpirun(self.run_line("/nowhere.bin"), self.run_line(FABLE))
         self.sentence(done, 4, r"^run: /nowhere.bin: cannot open: ")
 
+    def other_build(self, name: str, value: str) -> str:
+        """The program whose meeting was compiled with another value of a macro of tern.h."""
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        header, n = re.subn(rf"(?m)^(#define {name}) .*", rf"\1 {value}", (ROOT / "include/tern.h").read_text())
+        self.assertEqual(n, 1)
+        (folder / "tern.h").write_text(header)
+        compiler, *flags = shlex.split((MPI / "flags").read_text())
+        compile = [compiler, f"-I{folder}", *flags, "-c", "src/engine/meet.c", "-o", folder / "meet.o"]
+        subprocess.run(compile, cwd=ROOT, check=True, capture_output=True)
+        parts = [*MPI.resolve().glob("src/app/run/*.o"), folder / "meet.o"]
+        libraries = [MPI.resolve() / "src/app/libcli.a", MPI.resolve() / "libtern.a", "-lm"]
+        wrapped = {**os.environ, "OMPI_CC": compiler, "MPICH_CC": compiler}
+        subprocess.run([MPICC, *flags, *parts, *libraries, "-o", folder / "run"], cwd=ROOT, check=True,
+                       capture_output=True, env=wrapped)  # fmt: skip
+        return str(folder / "run")
+
+    @unittest.skipUnless(shutil.which(MPICC), f"no {MPICC}")
+    def test_another_build(self):
+        """Of another version, and with another arithmetic"""
+        version, arith = (re.search(rf'#define {name} "?([0-9.]+)', (ROOT / "include/tern.h").read_text())[1]
+                          for name in ("TERN_VERSION", "TERN_ARITH"))  # fmt: skip
+        line = self.run_line(FABLE)
+        for name, value, has in ("TERN_VERSION", '"9.9"', ("9.9", arith)), ("TERN_ARITH", "77", (version, "77")):
+            done = self.mpirun(line, [self.other_build(name, value), *line[1:]])
+            self.sentence(done, 2, rf"^run: \S+ has tern {re.escape(has[0])} \(arithmetic {has[1]}\), "
+                                   rf"\S+ has {re.escape(version)} \({arith}\): use one build$")  # fmt: skip
+
     def test_damaged_file(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
@@ -73,11 +104,36 @@ class Failures(Cli):
         self.sentence(done, 3, rf": \S+: {cut}: it is cut: ")
 
     def test_no_memory(self):
-        """The plan of one machine does not fit: nothing is allocated on any."""
-        little = "ulimit -v 1000000; exec \"$0\" \"$@\""
-        line = self.run_line(FABLE, "-c", "2000000")
-        done = self.mpirun(line, ["sh", "-c", little, *line])
-        self.sentence(done, 5, r"^run: \S+: (not enough memory for|a context of 2000000 positions needs) ")
+        """The plan of one machine does not fit: nothing is allocated on any. TERN_MEMORY plays a smaller one."""
+        line = self.run_line(FABLE, "-c", "100000")
+        done = self.mpirun(line, ["env", "TERN_MEMORY=64", *line])
+        self.sentence(done, 5, r"^run: \S+: a context of 100000 positions needs \d+ MiB of cache and \d+ MiB for the batch, 64 MiB are free: ")
+        done = self.mpirun(["env", "TERN_MEMORY=64", *line], line)
+        self.sentence(done, 5, r"^run: a context of 100000 positions needs ")
+
+    def test_no_memory_for_both(self):
+        """Each of two processes of a host fits, but not both. With a network between them they are on two hosts."""
+        line = ["env", f"TERN_MEMORY={SHARED}", *self.run_line(FABLE, "-c", "100000")]
+        done = self.mpirun(line, n=2)
+        self.sentence(done, 5, rf"^run: \S+: a context of 100000 positions needs \d+ MiB in the 2 processes there, {SHARED} MiB are free: start fewer there, ")
+        done = self.mpirun(["env", "TERN_NETWORK=1 100000", *line], n=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_less_memory(self):
+        """A context of the model's length is reduced to what half of the memory of the smallest machine holds, and of all
+        processes there."""
+        def context(*machines, n=1):
+            done = self.mpirun(*machines, n=n)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = re.search(rb"context: (\d+) positions instead of the model's 65536", done.stderr)
+            self.assertTrue(found, done.stderr)
+            return int(found[1])
+
+        line = [PROGRAM, self.long, "The cat", "-n", "3", "-t", "1", "--temp", "0"]
+        little = ["env", "TERN_MEMORY=16", *line]
+        alone = context(["env", "TERN_NETWORK=1 100000", *little], n=2)
+        self.assertEqual(context(["env", "TERN_NETWORK=1 100000", *line], ["env", "TERN_NETWORK=1 100000", *little]), alone)
+        self.assertLess(context(little, n=2), alone)
 
     def test_usage(self):
         self.sentence(self.mpirun(self.run_line(FABLE, "--nonsense"), n=3), 2, "^run: unknown option '--nonsense'")

@@ -88,12 +88,17 @@ bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
 void team_advise(tern_model *model)
 {
     struct tern_network_cost c;
-    struct tern_model_info info;
     struct tern_error e;
     uint32_t rank, n = tern_machines(&rank);
-    tern_model_info(model, &info);
     if (tern_network_cost(model, &c, &e) || c.together <= c.alone)
         return;
+    if (c.beside == n) {
+        fprintf(stderr,
+                "these %u processes share one machine, on which 1 process would be faster: about "
+                "%.1f ms a token instead of %.1f\n",
+                n, 1e3 * c.alone, 1e3 * c.together);
+        return;
+    }
     fprintf(
         stderr,
         "on this network 1 machine would be faster: about %.1f ms a token instead of %.1f on %u "

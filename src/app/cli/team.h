@@ -20,7 +20,7 @@ bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)
  * where there are no more. */
 bool team_line(const tern_model *model, uint32_t i, char *line, size_t size);
 
-/* Says so on standard error if the first machine alone should be faster, and has the memory. */
+/* Says so on standard error if the first machine alone should be faster, in one process, and has the memory. */
 void team_advise(tern_model *model);
 
 /* The same, of a program for one machine alone: TERN_USAGE when there are more */

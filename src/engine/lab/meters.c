@@ -7,17 +7,16 @@
 #include "base/machines.h"
 #include "base/memory.h"
 #include "base/thread_count.h"
+#include "engine/lab/network.h"
 #include "engine/model_handle.h"
 #include "tern_lab.h"
 #include "kernels/peak/peak.h"
-#include "model/split.h"
 
 enum {
     BUFFER_BYTES = 512 << 20, /* far beyond any cache, but at most an eighth of the free memory */
     SLICE_BYTES = 1 << 20,    /* unit of the split over threads */
     MEASURE_NS = 200000000,
     MAX_PASSES = 256,
-    GATHERS = 4, /* of a layer (split.h) */
 };
 
 struct tern_meter {
@@ -28,6 +27,9 @@ struct tern_meter {
     /* the run in work */
     const struct peak *peak;
     uint64_t rounds;
+#ifdef TERN_MPI
+    const struct tern_model *model; /* or NULL */
+#endif
 };
 
 static void touch_items(void *arg, size_t begin, size_t end, int thread)
@@ -40,11 +42,12 @@ static void touch_items(void *arg, size_t begin, size_t end, int thread)
 enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e)
 {
     struct tern_meter *m = calloc(1, sizeof *m);
-    uint64_t room = memory_available() / 8;
+    uint64_t room = memory_available() / 8 / machines_beside();
+    size_t most = BUFFER_BYTES / machines_beside();
     *out = NULL;
     if (!m)
         return error_memory(e, "the meter", sizeof *m);
-    m->bytes = room < BUFFER_BYTES ? (size_t)(room / SLICE_BYTES + 1) * SLICE_BYTES : BUFFER_BYTES;
+    m->bytes = room < most ? (size_t)(room / SLICE_BYTES + 1) * SLICE_BYTES : most;
     m->buffer = memory_reserve(m->bytes);
     enum tern_status s = m->buffer ? TERN_OK : error_memory(e, "the memory to be read", m->bytes);
     if (!s)
@@ -56,6 +59,9 @@ enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct ter
         return s;
     }
     m->pool = model ? model->pool : m->own;
+#ifdef TERN_MPI
+    m->model = model;
+#endif
     memory_advise_huge(m->buffer, m->bytes);
     pool_lock(m->pool);
     pool_run(m->pool, m->bytes / SLICE_BYTES, touch_items, m);
@@ -86,57 +92,11 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-#ifdef TERN_MPI
-void tern_network(struct tern_network *use)
-{
-    struct machines_use u;
-    machines_used(&u);
-    *use = (struct tern_network){.calls = u.calls,
-                                 .sent = u.sent,
-                                 .received = u.received,
-                                 .gathers = u.gathers,
-                                 .gathered = u.gathered,
-                                 .wait_seconds = (double)u.wait_ns * 1e-9};
-}
-
-/* The largest share of a machine, of 1 */
-static double largest_share(const struct split *s)
-{
-    uint64_t most = 0;
-    for (size_t r = 0; r < s->n; r++)
-        most = s->until[r + 1] - s->until[r] > most ? s->until[r + 1] - s->until[r] : most;
-    return (double)most / (double)s->until[s->n];
-}
-
-enum tern_status tern_network_cost(tern_model *model, struct tern_network_cost *cost,
-                                   struct tern_error *e)
-{
-    const struct model *m = model->model;
-    const struct split *s = split_of(m);
-    tern_meter *meter;
-    uint64_t ns, speed;
-    *cost = (struct tern_network_cost){0};
-    if (!s || weights_file_bytes(m->weights) > memory_available())
-        return TERN_OK;
-    enum tern_status status = tern_meter_open(&meter, model, e);
-    if (status)
-        return status;
-    machines_measure(&ns, &speed);
-    cost->exchange = (double)ns * 1e-9, cost->bytes_per_second = (double)speed;
-    cost->exchanges = GATHERS * m->n_layers + 3; /* an order; the logits; what all agree on */
-    cost->alone = (double)model_token_bytes(m) / (tern_meter_read(meter) * 1e9);
-    double bytes = (double)split_token_bytes(m) * (double)(s->n - 1) / (double)s->n;
-    cost->together = cost->alone * largest_share(s) + (double)cost->exchanges * cost->exchange +
-                     bytes / cost->bytes_per_second;
-    tern_meter_close(meter);
-    return TERN_OK;
-}
-#endif
-
 double tern_meter_read(tern_meter *m)
 {
     uint64_t ns[MAX_PASSES], total = 0;
     size_t n = 0;
+    network_begin(m->model, true, TERN_F32);
     pool_lock(m->pool);
     while (n < MAX_PASSES && (n < 3 || total < MEASURE_NS)) {
         uint64_t start = clock_ns();
@@ -145,7 +105,8 @@ double tern_meter_read(tern_meter *m)
     }
     pool_unlock(m->pool);
     qsort(ns, n, sizeof *ns, compare);
-    return (double)m->bytes / (double)ns[n / 2]; /* of the median pass */
+    double median = (double)m->bytes / (double)ns[n / 2];
+    return network_together(m->model, median);
 }
 
 static void peak_items(void *arg, size_t begin, size_t end, int thread)
@@ -167,15 +128,10 @@ static double run_peak(struct tern_meter *m, uint64_t rounds, uint64_t *ns)
     return (double)rounds * m->peak->macs * (double)threads / (double)*ns;
 }
 
-double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruction)
+static double best_peak(tern_meter *m)
 {
     uint64_t rounds = 1 << 14, ns;
     double best = 0;
-    m->peak = peak_find(m->cpu, type);
-    if (instruction)
-        *instruction = m->peak ? m->peak->instruction : "";
-    if (!m->peak)
-        return 0;
     pool_lock(m->pool);
     for (int i = 0; i < 8; i++) { /* the first runs find the length of the others */
         double speed = run_peak(m, rounds, &ns);
@@ -185,4 +141,13 @@ double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruct
     }
     pool_unlock(m->pool);
     return best;
+}
+
+double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruction)
+{
+    m->peak = peak_find(m->cpu, type);
+    if (instruction)
+        *instruction = m->peak ? m->peak->instruction : "";
+    network_begin(m->model, false, type);
+    return network_together(m->model, m->peak ? best_peak(m) : 0);
 }
