@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static struct budget budget;
 static struct shapes s;
@@ -294,6 +295,92 @@ START_TEST(unique_items)
 }
 END_TEST
 
+/* Numbers of up to three digits, each once, and what else might follow each byte: with few left, too. */
+START_TEST(every_unique_item)
+{
+    enum { MOST = 1000 };
+    start();
+    lang digit = lang_char_range(s.languages, '0', '9');
+    lang number = lang_concat(s.languages, lang_char_range(s.languages, '1', '9'),
+                              lang_repeat(s.languages, digit, 0, 2));
+    uint32_t item = made_number(&s, lang_or(s.languages, made_text(&s, "0"), number));
+    s.root = made_array(&s, NODE_NONE, (struct array_shape){.min = MOST, .max = MOST, .unique = 1},
+                        &item, 1);
+    open_with(JSON_COMPACT);
+    static bool came[MOST];
+    ck_assert(k.r.begin(k.r.self, &k.t, &k.p) == STEP_ALIVE);
+    for (unsigned i = 0; i < MOST; i++) {
+        char text[16];
+        int n = snprintf(text, sizeof text, "%c%u", i ? ',' : '[', i * 7 % MOST);
+        unsigned begun = 0;
+        for (int b = 0; b < n; b++) {
+            for (unsigned c = '0'; c <= '9' && b; c++) {
+                struct place q = k.p;
+                unsigned x = begun * 10 + c - '0';
+                bool alive = b == 1 || (begun && x < MOST), left = false;
+                for (unsigned ten = 1; alive && ten <= (x ? 100 : 1) && x * ten < MOST; ten *= 10)
+                    for (unsigned more = 0; more < ten && !left; more++)
+                        left = x * ten + more < MOST && !came[x * ten + more];
+                ck_assert((k.r.step(k.r.self, &k.t, &q, (unsigned char)c) == STEP_ALIVE) == left);
+            }
+            ck_assert(k.r.step(k.r.self, &k.t, &k.p, (unsigned char)text[b]) == STEP_ALIVE);
+            begun = b ? begun * 10 + (unsigned)text[b] - '0' : 0;
+        }
+        came[i * 7 % MOST] = true;
+    }
+    ck_assert(k.r.step(k.r.self, &k.t, &k.p, ',') == STEP_DEAD);
+    ck_assert(k.r.step(k.r.self, &k.t, &k.p, ']') == STEP_ALIVE);
+    end();
+}
+END_TEST
+
+static double read_numbers(unsigned n)
+{
+    clock_t from = clock();
+    ck_assert(k.r.begin(k.r.self, &k.t, &k.p) == STEP_ALIVE);
+    for (unsigned i = 0; i < n; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%c%u", i ? ',' : '[', i * 37 % 999983);
+        for (const char *c = text; *c; c++)
+            ck_assert(k.r.step(k.r.self, &k.t, &k.p, (unsigned char)*c) == STEP_ALIVE);
+    }
+    return (double)(clock() - from) / CLOCKS_PER_SEC;
+}
+
+/* An item is found among many without a walk over all. */
+START_TEST(many_unique_items)
+{
+    start();
+    uint32_t item = made_number(&s, made_integers(&s, 6));
+    s.root = made_array(&s, NODE_NONE, (struct array_shape){.max = SHAPE_NO_LIMIT, .unique = 1},
+                        &item, 1);
+    open_with(JSON_COMPACT);
+    k.t.limit = 64 << 20;
+    double few = read_numbers(4000), many = read_numbers(32000);
+    ck_assert_msg(many < 20 * few + 0.05, "%.3f s for 4,000 items, %.3f s for 32,000", few, many);
+    end();
+}
+END_TEST
+
+/* A string that no item begins with can be none of them: its language decides about tokens. */
+START_TEST(words_of_unique_items)
+{
+    bool in_string;
+    start();
+    lang letter = lang_char_range(s.languages, 'a', 'z');
+    uint32_t item = made_string(&s, lang_repeat(s.languages, letter, 1, 20));
+    s.root = made_array(&s, NODE_NONE, (struct array_shape){.max = SHAPE_NO_LIMIT, .unique = 1},
+                        &item, 1);
+    open_with(JSON_COMPACT);
+    reader_read(&k, "[\"abc\",\"abd\",\"a", 15);
+    ck_assert_uint_eq(k.r.word(k.r.self, &k.t, &k.p, 16, &in_string), LANG_NONE);
+    reader_read(&k, "[\"abc\",\"abd\",\"ac", 16);
+    ck_assert_uint_ne(k.r.word(k.r.self, &k.t, &k.p, 16, &in_string), LANG_NONE);
+    ck_assert(in_string);
+    end();
+}
+END_TEST
+
 /* Objects of a boolean and a color: six values, of which at least five come. */
 START_TEST(unique_objects)
 {
@@ -502,6 +589,7 @@ START_TEST(small_budgets)
 END_TEST
 
 SUITE("json recognizer", TEST(any_value), TEST(blanks_have_one_style), TEST(members_in_order),
-      TEST(alternatives), TEST(contains), TEST(unique_items), TEST(unique_objects),
+      TEST(alternatives), TEST(contains), TEST(unique_items), TEST(every_unique_item),
+      TEST(many_unique_items), TEST(words_of_unique_items), TEST(unique_objects),
       TEST(unique_that_contain), TEST(few_keys), TEST(strings_of_three_characters),
       LOOP(walks, 0, 3), LOOP(back_and_compact, 0, 3), TEST(signatures), TEST(small_budgets))

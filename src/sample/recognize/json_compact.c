@@ -2,6 +2,7 @@
  * around, and what each of them remembers; all of it lies before place.used and refers to what is older. */
 #include "sample/recognize/json_compact.h"
 
+#include "sample/recognize/json_seen.h"
 #include "sample/recognize/json_state.h"
 
 #include <stdlib.h>
@@ -48,9 +49,8 @@ static bool survey_place(struct survey *s, const struct track *t, const struct p
         const struct level *l = level_at(t, at);
         if (!note(s, at, sizeof *l + l->n_words * sizeof(uint32_t), LEVEL))
             return false;
-        for (uint32_t seen = l->seen; is_new(s, seen);
-             seen = ((const struct seen *)(const void *)(t->bytes + seen))->before)
-            if (!note(s, seen, sizeof(struct seen), SEEN))
+        for (uint32_t seen = l->seen; is_new(s, seen); seen = seen_at(t, seen)->before)
+            if (!note(s, seen, seen_size(seen_at(t, seen)), SEEN))
                 return false;
         at = l->up;
     }
@@ -94,6 +94,8 @@ static void move_record(const struct survey *s, const struct track *from, struct
     } else if (r->kind == SEEN) {
         struct seen *seen = (void *)p;
         seen->before = moved(s, seen->before);
+        for (uint32_t i = 0; i < seen->n_others; i++)
+            seen->others[i].at = moved(s, seen->others[i].at);
     } else {
         struct recorded *word = (void *)p;
         word->level = moved(s, word->level);

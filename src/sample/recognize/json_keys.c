@@ -261,7 +261,8 @@ enum step json_key_end(struct json_recognizer *j, struct track *t, struct place 
     size_t n;
     const char *text = recorded_text(t, p, &n);
     uint64_t hash = xxh64(text, n);
-    bool seen = seen_has(t, l, hash), taken = false;
+    struct seen_key key = seen_key_of(hash, text, n);
+    bool seen = seen_has(t, l->seen, &key), taken = false;
     draft_start(j, l);
     j->head.n++;
     j->head.key = l->unique ? hash : 0;
@@ -274,7 +275,7 @@ enum step json_key_end(struct json_recognizer *j, struct track *t, struct place 
                              : !seen && !take_class(j, l, th, text, n, &taken))
             return STEP_NO_ROOM;
     }
-    if (taken && !seen_add(j, t, p, hash))
+    if (taken && !unique_remember(j, t, p, &key))
         return STEP_NO_ROOM;
     if (j->searching && j->goal == GOAL_KEY)
         j->found = true;

@@ -235,7 +235,7 @@ enum step value_end(struct json_recognizer *j, struct track *t, struct place *p,
                     const struct value *v)
 {
     const struct level *l = level_at(t, at);
-    bool repeat = l->flags & LEVEL_UNIQUE && seen_has(t, l, v->hash);
+    bool repeat = l->flags & LEVEL_UNIQUE && seen_has(t, l->seen, &v->key);
     if (l->kind == LEVEL_SCRIPT)
         return hole_end(j, l, p, v);
     draft_start(j, l);
@@ -255,7 +255,7 @@ enum step value_end(struct json_recognizer *j, struct track *t, struct place *p,
         go_to(p, AT_AFTER, 0);
         return STEP_ALIVE;
     }
-    if (l->unique && !unique_value(j, t, p, v->hash))
+    if (l->unique && !unique_value(j, t, p, &v->key))
         return STEP_NO_ROOM;
     return draft_push(j, t, p, AT_AFTER);
 }
@@ -341,7 +341,8 @@ bool container_may_end(const struct json_recognizer *j, const struct level *l)
 enum step container_end(struct json_recognizer *j, struct track *t, struct place *p)
 {
     const struct level *l = level_at(t, p->top);
-    struct value v = {VALUE_CONTAINER, 0, hash_mix(l->sum ^ (l->kind + 16u) ^ (uint64_t)l->n << 8)};
+    uint64_t hash = hash_mix(l->sum ^ (l->kind + 16u) ^ (uint64_t)l->n << 8);
+    struct value v = {VALUE_CONTAINER, 0, seen_key_of(hash, NULL, 0)};
     j->done.n = 0;
     for (THREADS(j, l, th))
         if (thread_may_end(j, l, th) && !in_list(&j->done, th->owner) &&

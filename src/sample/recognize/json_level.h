@@ -2,6 +2,7 @@
 #ifndef RECOGNIZE_JSON_LEVEL_H
 #define RECOGNIZE_JSON_LEVEL_H
 
+#include "sample/recognize/json_seen.h"
 #include "sample/recognize/json_state.h"
 
 /* How many words a thread has. */
@@ -30,8 +31,8 @@ enum value_kind { VALUE_LITERAL, VALUE_STRING, VALUE_NUMBER, VALUE_CONTAINER };
 /* What was read: json.done holds the languages (of nodes) that it is in, or the nodes that it has. */
 struct value {
     enum value_kind kind;
-    unsigned literal; /* SHAPE_NULL ... */
-    uint64_t hash;    /* in arrays of unique items */
+    unsigned literal;    /* SHAPE_NULL ... */
+    struct seen_key key; /* in arrays of unique items */
 };
 /* The value is over for which the level `at` waits. */
 enum step value_end(struct json_recognizer *j, struct track *t, struct place *p, uint32_t at,

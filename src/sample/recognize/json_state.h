@@ -30,7 +30,7 @@ enum {
  * value), and at the value's end if that drops a thread. */
 struct level {
     uint32_t up;   /* the level around, as it waits for this container */
-    uint32_t seen; /* the newest key or item to remember */
+    uint32_t seen; /* keys or items to remember: json_seen.h */
     uint32_t n_seen;
     uint32_t watch;  /* items that this array and those around it remember */
     uint32_t n;      /* members or items, the one being read too */
@@ -48,11 +48,6 @@ static inline const uint32_t *level_words(const struct level *l)
 {
     return (const uint32_t *)(const void *)(l + 1);
 }
-
-struct seen {
-    uint32_t before, unused;
-    uint64_t hash;
-};
 
 /* A word whose text is needed at its end: a key, or a scalar in an array of unique items. The text,
  * unescaped, lies behind it up to place.used. */

@@ -2,7 +2,7 @@
  *
  * A text that is alive but for repeats may run into a dead end: ["a", "a where only "a" and "b" are
  * items and "b" has come. So after each step it is asked whether a text that is no repeat can follow.
- * It can where more texts can follow the word being read than there are to repeat. Else a depth-first
+ * It can where more texts can follow the word being read than it can still repeat. Else a depth-first
  * search looks for one; it meets each repeat once, so that it is short where few were seen. What one
  * search finds, that of a later place finds in no more steps, so that no dead end comes of its bound. */
 #include "sample/recognize/json_unique.h"
@@ -15,39 +15,30 @@
 
 #include <string.h>
 
-bool seen_has(const struct track *t, const struct level *l, uint64_t hash)
+static uint64_t hash_of(const struct seen_key *key)
 {
-    const struct seen *s;
-    for (uint32_t at = l->seen; at; at = s->before) {
-        s = (const void *)(t->bytes + at);
-        if (s->hash == hash)
-            return true;
-    }
-    return false;
+    return key->bits[SEEN_BITS / 64 - 1];
 }
 
-bool seen_add(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash)
+bool unique_remember(struct json_recognizer *j, struct track *t, struct place *p,
+                     const struct seen_key *key)
 {
-    uint32_t at = (p->used + 7) & ~7u;
-    struct seen s = {j->head.seen, 0, hash};
-    if (!track_room(t, (uint64_t)at + sizeof s))
+    if (!seen_add(t, p, &j->head.seen, key))
         return false;
-    memcpy(t->bytes + at, &s, sizeof s);
-    p->used = at + (uint32_t)sizeof s;
-    j->head.seen = at;
     j->head.n_seen++;
-    j->head.seen_sum += hash_mix(hash);
+    j->head.seen_sum += hash_mix(hash_of(key));
     return true;
 }
 
-bool unique_value(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash)
+bool unique_value(struct json_recognizer *j, struct track *t, struct place *p,
+                  const struct seen_key *key)
 {
     if (j->head.kind == LEVEL_OBJECT)
-        j->head.sum += hash_mix(hash ^ hash_mix(j->head.key));
+        j->head.sum += hash_mix(hash_of(key) ^ hash_mix(j->head.key));
     else
-        j->head.sum = hash_mix(j->head.sum + hash_mix(hash));
+        j->head.sum = hash_mix(j->head.sum + hash_mix(hash_of(key)));
     if (j->head.flags & LEVEL_UNIQUE) {
-        if (!seen_add(j, t, p, hash))
+        if (!unique_remember(j, t, p, key))
             return false;
         j->head.watch++;
     }
@@ -193,6 +184,18 @@ static uint32_t repeats_at(const struct level *l, const struct place *p)
     return l->watch + (key ? l->n_seen : 0);
 }
 
+/* Those of them that the word at p can still become, if p is in one; more may be counted. */
+static uint32_t repeats_of_word(const struct track *t, const struct place *p)
+{
+    const struct level *l = level_at(t, level_of(t, p));
+    uint32_t all = repeats_at(l, p);
+    size_t n;
+    if (!all || !(p->more & MORE_RECORDED) || !(p->more & MORE_KEY || l->flags & LEVEL_UNIQUE))
+        return all;
+    const char *text = recorded_text(t, p, &n);
+    return all - l->n_seen + seen_beginning(t, l->seen, text, n);
+}
+
 /* Behind an item of the outermost array of unique items. */
 static bool item_is_over(const struct track *t, const struct place *p)
 {
@@ -249,13 +252,13 @@ enum step unique_check(struct json_recognizer *j, struct track *t, const struct 
     const struct level *l = level_at(t, level_of(t, p));
     uint32_t goal = l->watch ? l->unique : GOAL_KEY;
     struct place q = *p;
-    if (!repeats_at(l, p) || item_is_over(t, p))
+    if (!repeats_of_word(t, p) || item_is_over(t, p))
         return STEP_ALIVE; /* of a next item, the comma asks */
     enum step s = go_to_word(j, t, &q);
     if (s != STEP_ALIVE || item_is_over(t, &q))
         return s;
     l = level_at(t, level_of(t, &q));
-    if (has_more_words(j, l, &q, repeats_at(l, &q)))
+    if (has_more_words(j, l, &q, repeats_of_word(t, &q)))
         return STEP_ALIVE;
     return search(j, t, p, goal);
 }
@@ -307,7 +310,7 @@ static uint32_t free_repeats(struct json_recognizer *j, lang a, uint32_t reach)
 bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p, lang rest,
                  uint32_t reach)
 {
-    uint32_t repeats = repeats_at(level_at(t, level_of(t, p)), p), most;
+    uint32_t repeats = repeats_of_word(t, p), most;
     struct lang_facts *f;
     if (!repeats || rest == LANG_CHARS)
         return true;

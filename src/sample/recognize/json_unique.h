@@ -4,13 +4,15 @@
 #define RECOGNIZE_JSON_UNIQUE_H
 
 #include "base/hash_mix.h"
+#include "sample/recognize/json_seen.h"
 #include "sample/recognize/json_state.h"
 
-bool seen_has(const struct track *t, const struct level *l, uint64_t hash);
 /* Remembers it in the draft; false: no room. */
-bool seen_add(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash);
+bool unique_remember(struct json_recognizer *j, struct track *t, struct place *p,
+                     const struct seen_key *key);
 /* The draft's value has this hash: an array's item, or the member of draft.key. */
-bool unique_value(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash);
+bool unique_value(struct json_recognizer *j, struct track *t, struct place *p,
+                  const struct seen_key *key);
 
 /* After a step to p: whether more than repeats can follow. */
 enum step unique_check(struct json_recognizer *j, struct track *t, const struct place *p);

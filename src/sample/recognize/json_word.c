@@ -41,8 +41,8 @@ enum step literal_step(struct json_recognizer *j, struct track *t, struct place 
     go_to(p, AT_LITERAL, scratch_of(p) + 1);
     if (rest[1])
         return STEP_ALIVE;
-    return value_end(j, t, p, p->top,
-                     &(struct value){VALUE_LITERAL, 1u << which, hash_mix(which + 1)});
+    struct value v = {VALUE_LITERAL, 1u << which, seen_key_of(hash_mix(which + 1), NULL, 0)};
+    return value_end(j, t, p, p->top, &v);
 }
 
 /* ---- languages of a word ------------------------------------------------------------------ */
@@ -101,7 +101,7 @@ static enum step word_end(struct json_recognizer *j, struct track *t, struct pla
 {
     uint32_t at = level_of(t, p), n;
     const struct level *l = level_at(t, at);
-    struct value v = {string ? VALUE_STRING : VALUE_NUMBER, 0, 0};
+    struct value v = {.kind = string ? VALUE_STRING : VALUE_NUMBER};
     size_t bytes;
     if (!list_langs(j, l, string))
         return STEP_NO_ROOM;
@@ -119,7 +119,7 @@ static enum step word_end(struct json_recognizer *j, struct track *t, struct pla
         return STEP_DEAD;
     if (p->more & MORE_RECORDED) {
         const char *text = recorded_text(t, p, &bytes);
-        v.hash = hash_mix(xxh64(text, bytes) + string);
+        v.key = seen_key_of(hash_mix(xxh64(text, bytes) + string), text, bytes);
     }
     return value_end(j, t, p, at, &v);
 }
