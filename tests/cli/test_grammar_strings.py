@@ -40,12 +40,13 @@ def random_part(r: random.Random, rules: list[str], depth: int):
 
 
 def random_rule(r: random.Random, rules: list[str], name: str):
-    """A third call themselves at an end of each alternative."""
+    """A third call themselves at an end of each alternative; of those, a third at both."""
     part, itself = random_part(r, rules, 3), ("call", name)
     if r.random() > 0.35:
         return part
-    side = r.choice([1, -1])
-    alternatives = [("join", [random_part(r, rules, 1), itself][::side]) for _ in range(r.randint(1, 2))]
+    side = r.choice([1, -1, 0])
+    alternatives = [("join", [random_part(r, rules, 1), itself][::side] if side else r.choice([[itself, itself], [itself, random_part(r, rules, 1), itself]]))
+                    for _ in range(r.randint(1, 2))]  # fmt: skip
     return "pick", [*alternatives, random_part(r, rules, 1), *r.choice([[], [itself]])]
 
 

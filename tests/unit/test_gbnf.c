@@ -51,6 +51,8 @@ static const struct grammar_case cases[] = {
      "a\tcb\teb\tadb\tblahadb\tblahebdb", "\tb\tblahcd\tab"},
     {"root ::= \"[\" (root (\",\" root)*)? \"]\"", "[]\t[[],[[]]]", "\t[\t[,]\t[[]"},
     {"root ::= root root | \"a\" |", "\ta\taaaaaaaa", "b"},
+    {"root ::= root \"+\" root | root root | root \"!\" | [ab] | root", "a\ta+b\tab+b!\ta!!+ab",
+     "\t+\ta+\ta++b\t!a"},
     {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | [ab]?", "\ta\tabba\tababa", "ab\tabb"},
     /* a repeat of what is not regular is counted, not spelled out */
     {"root ::= x{2,3}\nx ::= \"(\" x? \")\"", "()()\t(())()((()))", "\t()\t()()()()\t(("},
@@ -161,6 +163,61 @@ START_TEST(calls_at_one_end)
     }
     ck_assert_uint_eq(r.signature(r.self, &t, &p), signature);
     ck_assert_uint_le(p.used, 2002 * 80);
+    free(t.bytes);
+    r.close(r.self);
+}
+END_TEST
+
+/* Rules that call themselves at both ends can be read in many ways, which are one: a byte behind many costs what the
+ * others cost, and so does its set. */
+START_TEST(calls_at_both_ends)
+{
+    static const char *const rules[][2] = {
+        {"root ::= [a-z ]* | root root", "ab c"},
+        {"root ::= [0-9] | root [+*] root | root \"-\" root", "1+2*3-"},
+        {"root ::= x \".\"\nx ::= \"a\" | \"(\" x \")\" | x x | x \"-\" x", "a(a)(a-a)"},
+        {"root ::= x\nx ::= y | x x\ny ::= \"(\" x? \")\"", "()(()())"},
+    };
+    enum { MANY = 4000, FEW = 400 };
+    struct track t = {.limit = 4 << 20};
+    struct budget b = purse();
+    struct recognizer r;
+    struct place p;
+    uint64_t few = 0;
+    ck_assert(!gbnf_open(&r, rules[_i][0], strlen(rules[_i][0]), NULL, &b, NULL));
+    b.steps = UINT64_MAX;
+    ck_assert_int_eq(r.begin(r.self, &t, &p), STEP_ALIVE);
+    for (int i = 0; i < MANY; i++) {
+        char byte = rules[_i][1][(size_t)i % strlen(rules[_i][1])];
+        ck_assert_msg(r.step(r.self, &t, &p, (unsigned char)byte) == STEP_ALIVE, "byte %d", i);
+        if (i == FEW)
+            few = UINT64_MAX - b.steps;
+    }
+    uint64_t many = UINT64_MAX - b.steps;
+    ck_assert_msg(many < 2 * MANY / FEW * few, "%d bytes: %llu steps, %d: %llu", FEW,
+                  (unsigned long long)few, MANY, (unsigned long long)many);
+    ck_assert_uint_le(p.used, MANY * 400);
+    free(t.bytes);
+    r.close(r.self);
+}
+END_TEST
+
+/* What a byte costs where the ways are not seen to be one is taken from the budget, and ends with it. */
+START_TEST(ambiguity_is_paid_for)
+{
+    static const char grammar[] = "root ::= x | \"a\"\nx ::= root root | \"b\"";
+    struct track t = {.limit = 16 << 20};
+    struct budget b = purse();
+    struct recognizer r;
+    struct place p;
+    ck_assert(!gbnf_open(&r, grammar, strlen(grammar), NULL, &b, NULL));
+    b.steps = 20000;
+    enum step s = r.begin(r.self, &t, &p);
+    int n = 0;
+    for (; s == STEP_ALIVE && n < 1000; n++)
+        s = r.step(r.self, &t, &p, 'a');
+    ck_assert_int_eq(s, STEP_NO_ROOM);
+    ck_assert(b.is_empty && !b.steps && n > 10);
     free(t.bytes);
     r.close(r.self);
 }
@@ -374,5 +431,6 @@ START_TEST(every_budget)
 END_TEST
 
 SUITE("gbnf", LOOP(texts, 0, sizeof cases / sizeof *cases), LOOP(calls_at_one_end, 0, 4),
+      LOOP(calls_at_both_ends, 0, 4), TEST(ambiguity_is_paid_for),
       LOOP(says_what_is_wrong, 0, sizeof mistakes / sizeof *mistakes), LOOP(large_grammars, 0, 12),
       TEST(tokens_that_do_not_exist), TEST(every_allocation_fails), TEST(every_budget))

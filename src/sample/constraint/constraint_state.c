@@ -276,7 +276,7 @@ static bool ends_here(tern_constraint_state *s, bool over)
         const struct recognizer *r = &s->form->recognizer;
         const struct place *p = &s->places[s->n_tokens];
         unsigned char byte;
-        s->form->budget.is_empty = false;
+        masks_begin(s->form->masks, &s->track);
         ends = r->accepts(r->self, &s->track, p);
         if (ends && over)
             ends = forced_next(r, &s->track, p, &byte) == FORCED_NONE;

@@ -48,7 +48,7 @@ static void find_run(tern_constraint_state *s, struct forced_run *x)
     struct track *t = &s->track;
     struct place p = s->places[s->n_tokens];
     enum forced next = FORCED_ONE;
-    s->form->budget.is_empty = false;
+    masks_begin(s->form->masks, t);
     for (x->n = 0; x->n < FORCED_BYTES && !r->accepts(r->self, t, &p);) {
         unsigned char byte;
         next = forced_next(r, t, &p, &byte);

@@ -130,8 +130,7 @@ static void cross_at(struct masks *m, uint32_t node, uint32_t depth)
     m->cross[m->n_cross++] = (struct mask_cross){node, depth};
 }
 
-/* A call's budget: memory that was missing may be there again. */
-static void begin_call(struct masks *m, struct track *t)
+void masks_begin(struct masks *m, struct track *t)
 {
     m->track = t;
     m->budget->steps = m->steps;
@@ -144,7 +143,7 @@ enum step masks_step(struct masks *m, struct track *t, struct place *p, tern_tok
     const unsigned char *text = spelling_of(m->s, token, &n);
     struct place next = *p;
     enum step step = n ? STEP_ALIVE : STEP_DEAD;
-    begin_call(m, t);
+    masks_begin(m, t);
     for (uint32_t i = 0; i < n && step == STEP_ALIVE; i++)
         step = m->r->step(m->r->self, t, &next, text[i]);
     if (step == STEP_ALIVE)
@@ -559,7 +558,7 @@ static bool fill(struct masks *m, const struct place *p)
 
 enum step masks_find(struct masks *m, struct track *t, const struct place *p, uint32_t *bits)
 {
-    begin_call(m, t);
+    masks_begin(m, t);
     struct mask_key key = {m->r->signature ? m->r->signature(m->r->self, t, p) : 0, 0};
     const struct mask_entry *x = key.what ? mask_cache_find(&m->cache, key) : NULL;
     mask_set_clear(&m->whole);

@@ -25,6 +25,10 @@ struct masks;
 struct masks *masks_open(const struct recognizer *r, const struct spelling *s, struct budget *b);
 void masks_close(struct masks *m);
 
+/* A call begins, with a budget of its own; memory that was missing may be there again. Those below begin
+ * theirs. */
+void masks_begin(struct masks *m, struct track *t);
+
 /* bits [(n_tokens + 31) / 32]: the tokens that may follow the place, among them the end tokens where the
  * text may end. STEP_NO_ROOM: the budget is gone; else STEP_ALIVE. */
 enum step masks_find(struct masks *m, struct track *t, const struct place *p, uint32_t *bits);

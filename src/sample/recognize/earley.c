@@ -1,5 +1,6 @@
 /* The track holds a set per byte: what is being read there, and what waits there for a nonterminal. A set
- * is written once; items name the set where they began by its place in the track. */
+ * is written once; items name the set where they began by its place in the track. Of items that began in
+ * different sets where the same waits, one is kept, for the same follows their ends. */
 #include "sample/recognize/earley.h"
 
 #include "base/hash_mix.h"
@@ -20,8 +21,8 @@ struct item_set {
     struct earley_item items[]; /* words, then what waits for a nonterminal */
 };
 
-/* Looks at items that a byte may cost, about 1 ms; usual are hundreds. */
-enum { WORK_MOST = 1 << 17 };
+/* Looks at items that a byte may cost, about 1 ms; usual are hundreds. So many are a step of the budget. */
+enum { WORK_MOST = 1 << 17, LOOKS_A_STEP = 4 };
 
 struct item_slot {
     uint32_t round, item; /* taken in this round by items[item] */
@@ -29,6 +30,7 @@ struct item_slot {
 
 struct earley {
     struct grammar g;
+    const struct track *track; /* of the text that is being read */
     struct earley_item *items; /* of the set that is being built */
     uint32_t n_items, max_items;
     struct item_slot *slots; /* of items by hash; a power of two, at most half full */
@@ -51,9 +53,23 @@ static size_t set_size(uint32_t n_items)
     return (size + 7) & ~(size_t)7;
 }
 
-static uint64_t hash(const struct earley_item *x, uint64_t origin)
+/* Of what waits in the set where the item began; 1: in the one that is being built. */
+static uint64_t origin_signature(const struct earley *y, const struct earley_item *x)
 {
-    return hash_mix(hash_mix(origin + x->dot) + ((uint64_t)x->value << 32 | x->dot));
+    return x->origin == y->here ? 1 : set_at(y->track, x->origin)->waits;
+}
+
+static uint64_t hash(const struct earley *y, const struct earley_item *x)
+{
+    return hash_mix(hash_mix(origin_signature(y, x) + x->dot) +
+                    ((uint64_t)x->value << 32 | x->dot));
+}
+
+static bool is_same(const struct earley *y, const struct earley_item *a,
+                    const struct earley_item *b)
+{
+    return a->dot == b->dot && a->value == b->value &&
+           (a->origin == b->origin || origin_signature(y, a) == origin_signature(y, b));
 }
 
 /* ---- building a set ---- */
@@ -68,7 +84,7 @@ static bool grow_slots(struct earley *y)
     budget_free(y->g.budget, y->slots, y->n_slots * sizeof *slots);
     y->slots = slots, y->n_slots = n;
     for (uint32_t k = 0; k < y->n_items; k++) {
-        uint32_t i = (uint32_t)hash(&y->items[k], y->items[k].origin) & (n - 1);
+        uint32_t i = (uint32_t)hash(y, &y->items[k]) & (n - 1);
         while (slots[i].round == y->round)
             i = (i + 1) & (n - 1);
         slots[i] = (struct item_slot){y->round, k};
@@ -83,9 +99,9 @@ static void add(struct earley *y, uint32_t dot, uint32_t origin, uint32_t value)
         y->failed = true;
         return;
     }
-    uint32_t mask = y->n_slots - 1, i = (uint32_t)hash(&x, origin) & mask;
+    uint32_t mask = y->n_slots - 1, i = (uint32_t)hash(y, &x) & mask;
     for (; y->slots[i].round == y->round; i = (i + 1) & mask)
-        if (!memcmp(&y->items[y->slots[i].item], &x, sizeof x))
+        if (is_same(y, &y->items[y->slots[i].item], &x))
             return;
     if (!budget_grow(y->g.budget, &y->items, &y->max_items, (size_t)y->n_items + 1, sizeof x)) {
         y->failed = true;
@@ -113,12 +129,12 @@ static void predict(struct earley *y, uint32_t nonterminal)
 }
 
 /* A nonterminal that began in the set at `origin` ends here. */
-static void complete(struct earley *y, const struct track *t, uint32_t origin, uint32_t nonterminal)
+static void complete(struct earley *y, uint32_t origin, uint32_t nonterminal)
 {
     y->accepts |= origin == 0 && nonterminal == 0;
     if (origin == y->here) /* the empty text: the items that wait for it have passed it */
         return;
-    const struct item_set *s = set_at(t, origin);
+    const struct item_set *s = set_at(y->track, origin);
     y->work += s->n_wait;
     for (uint32_t i = s->n_scan; i < s->n_scan + s->n_wait; i++) {
         const struct earley_item *x = &s->items[i];
@@ -135,7 +151,7 @@ static void complete(struct earley *y, const struct track *t, uint32_t origin, u
 }
 
 /* Adds what follows from the items. */
-static void close_set(struct earley *y, const struct track *t)
+static void close_set(struct earley *y)
 {
     for (uint32_t i = 0; i < y->n_items && !y->failed; i++) {
         const struct earley_item x = y->items[i];
@@ -157,7 +173,7 @@ static void close_set(struct earley *y, const struct track *t)
                 predict(y, y->g.loops[value].nonterminal);
             break;
         case SYMBOL_END:
-            complete(y, t, x.origin, value);
+            complete(y, x.origin, value);
             break;
         }
     }
@@ -175,9 +191,9 @@ static bool waits(const struct earley *y, const struct earley_item *x)
            (symbol_kind(symbol) == SYMBOL_LOOP && x->value < y->g.loops[symbol_value(symbol)].max);
 }
 
-static uint64_t origin_signature(const struct earley *y, const struct track *t, uint32_t origin)
+static bool pay(struct earley *y)
 {
-    return origin == y->here ? 1 : set_at(t, origin)->waits;
+    return budget_step(y->g.budget, 1 + y->work / LOOKS_A_STEP);
 }
 
 /* Writes the set at y->here and moves p there. */
@@ -186,32 +202,33 @@ static enum step write_set(struct earley *y, struct track *t, struct place *p)
     uint32_t n_scan = 0, n_wait = 0, at = 0;
     for (uint32_t i = 0; i < y->n_items; i++)
         n_scan += scans(y, &y->items[i]), n_wait += waits(y, &y->items[i]);
-    if (y->failed || !track_room(t, (uint64_t)y->here + set_size(n_scan + n_wait)))
+    if (y->failed || !pay(y) || !track_room(t, (uint64_t)y->here + set_size(n_scan + n_wait)))
         return STEP_NO_ROOM;
     struct item_set *s = (struct item_set *)(void *)(t->bytes + y->here);
     *s = (struct item_set){.n_scan = n_scan, .n_wait = n_wait, .accepts = y->accepts};
     for (uint32_t i = 0; i < y->n_items; i++) {
         const struct earley_item *x = &y->items[i];
-        uint64_t h = hash(x, origin_signature(y, t, x->origin));
+        uint64_t h = hash(y, x);
         if (scans(y, x))
             s->items[at++] = *x, s->all += h;
         else if (waits(y, x))
             s->items[n_scan++] = *x, s->waits += h;
     }
-    s->waits = hash_mix(s->waits);
+    s->waits = hash_mix(s->waits + !y->here); /* the whole text waits in the first one */
     s->all = hash_mix(s->all + s->waits + s->accepts) | 1;
     p->top = y->here, p->used = y->here + (uint32_t)set_size(s->n_scan + n_wait);
     return STEP_ALIVE;
 }
 
-static void start_set(struct earley *y, uint32_t here)
+static void start_set(struct earley *y, const struct track *t, uint32_t here)
 {
     if (++y->round == 0) {
         memset(y->slots, 0, y->n_slots * sizeof *y->slots);
         memset(y->predicted, 0, y->g.n_nonterminals * sizeof *y->predicted);
         y->round = 1;
     }
-    y->n_items = y->work = 0, y->here = here, y->accepts = y->failed = false;
+    y->track = t, y->here = here;
+    y->n_items = y->work = 0, y->accepts = y->failed = false;
 }
 
 /* ---- the recognizer ---- */
@@ -219,9 +236,9 @@ static void start_set(struct earley *y, uint32_t here)
 static enum step begin(void *self, struct track *t, struct place *p)
 {
     struct earley *y = self;
-    start_set(y, 0);
+    start_set(y, t, 0);
     predict(y, 0);
-    close_set(y, t);
+    close_set(y);
     *p = (struct place){0};
     return write_set(y, t, p);
 }
@@ -230,7 +247,8 @@ static enum step step(void *self, struct track *t, struct place *p, unsigned cha
 {
     struct earley *y = self;
     const struct item_set *s = set_at(t, p->top);
-    start_set(y, p->used);
+    start_set(y, t, p->used);
+    y->work = s->n_scan;
     for (uint32_t i = 0; i < s->n_scan; i++) {
         lang left = lang_step(y->g.languages, s->items[i].value, byte);
         if (left == LANG_FAIL)
@@ -239,8 +257,8 @@ static enum step step(void *self, struct track *t, struct place *p, unsigned cha
             add(y, s->items[i].dot, s->items[i].origin, left);
     }
     if (!y->n_items && !y->failed)
-        return STEP_DEAD;
-    close_set(y, t);
+        return pay(y) ? STEP_DEAD : STEP_NO_ROOM;
+    close_set(y);
     return write_set(y, t, p);
 }
 

@@ -51,7 +51,8 @@ static void list_close(struct number_list *l)
     budget_free(l->budget, l->at, l->max * sizeof *l->at);
 }
 
-/* ---- rules that call themselves at one end: A ::= x A | y is x* y, and A ::= A x | y is y x* ---- */
+/* ---- rules that call themselves at one end: A ::= x A | y is x* y, and A ::= A x | y is y x*; or at both: A
+ * ::= A x A | y is y (x y)*, whatever else x and y call ---- */
 
 static bool calls(const struct grammar_part *p, uint32_t rule)
 {
@@ -66,9 +67,16 @@ static uint32_t last_of(const struct grammar_rules *r, uint32_t join)
     return i;
 }
 
-/* Alternatives whose first or last part is a call of the rule itself. */
+static bool calls_at_both_ends(const struct grammar_rules *r, uint32_t part, uint32_t rule)
+{
+    const struct grammar_part *p = &r->parts[part];
+    return p->kind == PART_JOIN && last_of(r, part) != p->first &&
+           calls(&r->parts[p->first], rule) && calls(&r->parts[last_of(r, part)], rule);
+}
+
+/* Alternatives whose first or last part, or both, are calls of the rule itself. */
 struct rule_ends {
-    uint32_t heads, tails, all;
+    uint32_t heads, tails, both, all;
 };
 
 static struct rule_ends ends_of(const struct grammar_rules *r, uint32_t rule)
@@ -80,6 +88,7 @@ static struct rule_ends ends_of(const struct grammar_rules *r, uint32_t rule)
         bool join = parts[i].kind == PART_JOIN;
         e.heads += calls(&parts[join ? parts[i].first : i], rule);
         e.tails += calls(&parts[join ? last_of(r, i) : i], rule);
+        e.both += calls_at_both_ends(r, i, rule);
     }
     for (i = r->rules[rule].begin; i < r->rules[rule].end; i++)
         e.all += calls(&parts[i], rule);
@@ -102,10 +111,64 @@ static uint32_t without_end(struct grammar_rules *r, uint32_t join, bool head)
     return parts[first].next ? join : first;
 }
 
+/* What a join has between its ends, and a call of `rule` behind it; 0: no budget or no memory. */
+static uint32_t middle_and_call(struct grammar_rules *r, uint32_t join, uint32_t rule)
+{
+    uint32_t call = rules_add(r, PART_CALL, rule, 0), i;
+    uint32_t first = r->parts[r->parts[join].first].next, last = last_of(r, join);
+    r->parts[join].kind = PART_WORD,
+    r->parts[join].word = LANG_BLANK; /* nothing refers to it now */
+    if (!call || first == last)
+        return call;
+    for (i = first; r->parts[i].next != last;)
+        i = r->parts[i].next;
+    r->parts[i].next = call;
+    return rules_add(r, PART_JOIN, first, 0);
+}
+
+/* A ::= A x A | y becomes A ::= B (x B)* and B ::= y. */
+static bool unroll_both_ends(struct grammar_rules *r, uint32_t rule)
+{
+    struct grammar_rule b = r->rules[rule];
+    uint32_t again = 0, rest = 0, middles = 0, x, next;
+    b.cursor = b.end; /* its parts are looked at with those of A */
+    if (!budget_grow(r->budget, &r->rules, &r->max_rules, r->n_rules + 1, sizeof *r->rules))
+        return false;
+    r->rules[rule].begin_2 = r->n_parts;
+    uint32_t i = r->parts[b.root].kind == PART_PICK ? r->parts[b.root].first : b.root;
+    for (; i; i = next) {
+        next = r->parts[i].next;
+        uint32_t *list = calls_at_both_ends(r, i, rule) ? &middles : &rest;
+        if (!calls(&r->parts[i], rule)) /* A ::= A says nothing */
+            r->parts[i].next = *list, *list = i;
+    }
+    if (!(b.root = rules_add(r, PART_PICK, rest, 0)))
+        return false;
+    for (; middles; middles = next) {
+        next = r->parts[middles].next;
+        if (!(x = middle_and_call(r, middles, r->n_rules)))
+            return false;
+        r->parts[x].next = again, again = x;
+    }
+    uint32_t pick = rules_add(r, PART_PICK, again, 0);
+    uint32_t loop = pick ? rules_add(r, PART_LOOP, pick, 0) : 0;
+    uint32_t call = loop ? rules_add(r, PART_CALL, r->n_rules, 0) : 0;
+    uint32_t join = call ? rules_add(r, PART_JOIN, call, 0) : 0;
+    if (!join)
+        return false;
+    r->parts[loop].max = LANG_MANY;
+    r->parts[call].next = loop;
+    r->rules[rule].root = join, r->rules[rule].end_2 = r->n_parts;
+    r->rules[r->n_rules++] = b;
+    return true;
+}
+
 /* Rewrites the rule; false: no budget or no memory. */
 static bool unroll_itself(struct grammar_rules *r, uint32_t rule)
 {
     struct rule_ends e = ends_of(r, rule);
+    if (e.both)
+        return unroll_both_ends(r, rule);
     bool head = e.heads == e.all;
     if (!head && e.tails != e.all)
         return true;
@@ -228,6 +291,7 @@ static bool look_at_rules(struct grammar_rules *r, uint32_t root, struct number_
         }
         path->n--;
         good = !self->calls_itself || unroll_itself(r, at);
+        self = &r->rules[at];
         for (uint32_t i = self->begin; i < self->end && good; i++)
             good = look_at(r, scratch, i);
         for (uint32_t i = self->begin_2; i < self->end_2 && good; i++)
