@@ -200,7 +200,7 @@ class Usage(Constrained):
     def test_an_ambiguous_grammar(self):
         """The budget is not what ends such a text, and it is not blamed."""
         file = self.dir / "ambiguous.gbnf"
-        file.write_text('root ::= root root | "a"')
+        file.write_text('root ::= x | "a"\nx ::= root root root | root root')
         done = self.run_it(FABLE, "x", "-n", 500, "--temp", 0, "--logit-bias", "2-inf", "--grammar", file)
         self.assertEqual(done.returncode, 6)
         self.assertRegex(done.stderr.decode(), "run: constraint: .*ambiguous")
