@@ -20,14 +20,17 @@ static enum step item(struct json_recognizer *j, struct track *t, struct place *
 {
     if (level_at(t, p->top)->kind == LEVEL_ARRAY)
         return value_begin(j, t, p, byte);
-    return byte == '"' ? key_begin(j, t, p) : STEP_DEAD;
+    if (!(level_at(t, p->top)->flags & LEVEL_GEMMA))
+        return byte == '"' ? key_begin(j, t, p) : STEP_DEAD;
+    enum step s = key_begin(j, t, p);
+    return s == STEP_ALIVE ? string_step(j, t, p, byte) : s;
 }
 
 /* Behind : or , may come one blank, as the style says. */
 static enum step gap(struct json_recognizer *j, struct track *t, struct place *p,
                      unsigned char byte, int shift)
 {
-    uint32_t chosen = style(p, shift, 3);
+    uint32_t chosen = level_at(t, p->top)->flags & LEVEL_GEMMA ? GAP_NONE : style(p, shift, 3);
     enum phase next = shift == MORE_COLON ? AT_VALUE : AT_ITEM;
     if (byte == ' ' && chosen != GAP_NONE && !(chosen == GAP_UNKNOWN && j->searching)) {
         if (chosen == GAP_UNKNOWN)
@@ -84,7 +87,7 @@ static enum step indent(struct json_recognizer *j, struct track *t, struct place
 static bool lines_may_begin(const struct json_recognizer *j, const struct track *t,
                             const struct level *l)
 {
-    if (j->flags & JSON_COMPACT || j->searching)
+    if (j->flags & JSON_COMPACT || j->searching || l->flags & LEVEL_GEMMA)
         return false;
     return l->depth == 1 || level_at(t, l->up)->flags & LEVEL_LINES;
 }
@@ -157,14 +160,26 @@ enum step gap_step(struct json_recognizer *j, struct track *t, struct place *p, 
 
 static void add_bytes(uint64_t set[4], const char *bytes)
 {
-    for (; *bytes; bytes++)
-        set[*bytes / 64] |= 1ull << *bytes % 64;
+    for (const unsigned char *p = (const void *)bytes; *p; p++)
+        set[*p / 64] |= 1ull << *p % 64;
+}
+
+static void add_key(struct json_recognizer *j, const struct level *l, uint64_t set[4])
+{
+    uint64_t keys[4];
+    if (!(l->flags & LEVEL_GEMMA)) {
+        add_bytes(set, "\"");
+        return;
+    }
+    lang_first(j->languages, json_keys_next(j, l), keys);
+    for (int i = 0; i < 4; i++)
+        set[i] |= keys[i];
 }
 
 static void add_item(struct json_recognizer *j, const struct level *l, uint64_t set[4])
 {
     if (l->kind == LEVEL_OBJECT)
-        add_bytes(set, "\"");
+        add_key(j, l, set);
     else
         value_first(j, l, set);
 }
@@ -178,7 +193,10 @@ void gap_first(struct json_recognizer *j, const struct level *l, const struct pl
     case AT_OPEN:
         add_bytes(set, end);
         add_bytes(set, "\n");
-        add_bytes(set, l->kind == LEVEL_ARRAY ? VALUE_BYTES : "\"");
+        if (l->kind == LEVEL_ARRAY)
+            add_bytes(set, VALUE_BYTES);
+        else
+            add_key(j, l, set);
         break;
     case AT_CLOSE:
         add_bytes(set, end);

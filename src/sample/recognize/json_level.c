@@ -287,7 +287,7 @@ enum step container_begin(struct json_recognizer *j, struct track *t, struct pla
     draft_start(j, l);
     j->head.up = p->top;
     j->head.kind = (unsigned char)kind;
-    j->head.flags &= LEVEL_PYTHON;
+    j->head.flags &= LEVEL_PYTHON | LEVEL_GEMMA;
     j->head.depth++;
     j->head.n = j->head.n_seen = j->head.seen = 0;
     j->head.seen_sum = j->head.sum = j->head.key = 0;

@@ -82,8 +82,8 @@ static enum step hole_begin(struct json_recognizer *j, struct track *t, struct p
             return STEP_NO_ROOM;
         th->want = e->node;
         th->next = e->to;
-        if (e->style == SCRIPT_PYTHON)
-            j->head.flags = LEVEL_PYTHON;
+        if (e->style != SCRIPT_JSON)
+            j->head.flags = e->style == SCRIPT_PYTHON ? LEVEL_PYTHON : LEVEL_GEMMA;
     }
     return draft_push(j, t, p, AT_VALUE);
 }
@@ -160,7 +160,7 @@ void json_first(struct json_recognizer *j, struct track *t, const struct place *
         memset(set, 0xff, 4 * sizeof *set);
     else if (phase == AT_VALUE)
         value_first(j, level_at(t, p->top), set);
-    else if (phase > AT_STRING)
+    else if (phase > AT_STRING && phase < AT_QUOTE)
         escape_first(p, set);
     else if (phase >= AT_LITERAL)
         word_first(j, t, p, set);
@@ -183,7 +183,7 @@ static enum step begin(void *self, struct track *t, struct place *p)
 static bool in_plain_string(const struct place *p, unsigned char byte)
 {
     return (p->more & (MORE_PHASE | MORE_RECORDED | MORE_SET)) == AT_STRING && byte >= 32 &&
-           byte != '"' && byte != '\\';
+           byte != '"' && byte != '\\' && byte != 0xFF;
 }
 
 static enum step step(void *self, struct track *t, struct place *p, unsigned char byte)
@@ -235,7 +235,7 @@ static lang word(void *self, struct track *t, const struct place *p, uint32_t re
 {
     struct json_recognizer *j = self;
     enum phase phase = phase_of(p);
-    *in_string = phase == AT_STRING;
+    *in_string = phase == AT_STRING && !(level_at(t, level_of(t, p))->flags & LEVEL_GEMMA);
     if (phase == AT_TEXT)
         return only_texts(j, p) ? words_any(&j->texts, p->lexeme) : LANG_NONE;
     if (phase != AT_STRING && phase != AT_NUMBER)
@@ -372,6 +372,7 @@ enum tern_status json_recognizer_open(struct recognizer *out, struct shapes *sha
                                   .languages = shapes->languages,
                                   .budget = b,
                                   .flags = flags,
+                                  .gemma_keys = (lang)LANG_FAIL,
                                   .canonical = (lang)LANG_FAIL};
     if (script) {
         j->script = *script;

@@ -22,7 +22,8 @@ enum { LEVEL_SCRIPT, LEVEL_OBJECT, LEVEL_ARRAY };
 enum {
     LEVEL_LINES = 1 /* one item a line */,
     LEVEL_UNIQUE = 2 /* an item must be new */,
-    LEVEL_PYTHON = 4
+    LEVEL_PYTHON = 4,
+    LEVEL_GEMMA = 8
 };
 
 /* An open container, or at the bottom a script in a hole. A level is pushed anew when its threads
@@ -82,6 +83,8 @@ enum phase {
     AT_LOW_1,
     AT_LOW_2,
     AT_LOW_3,
+    AT_QUOTE,  /* in the mark before a string in Gemma's notation; scratch: bytes read */
+    AT_UNQUOTE /* in the one behind it */
 };
 enum { /* bits of place.more */
        MORE_PHASE = 31,
@@ -150,7 +153,8 @@ struct json_recognizer {
 
     bool failed; /* no budget was left for an answer within this step */
 
-    lang canonical; /* numbers in arrays of unique items */
+    lang gemma_keys; /* LANG_FAIL: not asked yet */
+    lang canonical;  /* numbers in arrays of unique items */
     bool searching, found;
     uint32_t goal; /* depth of the array whose item ends, or GOAL_KEY */
     struct search_frame *frames;

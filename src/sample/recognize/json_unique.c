@@ -210,7 +210,7 @@ static bool has_more_words(struct json_recognizer *j, const struct level *l, con
 {
     enum phase phase = phase_of(p);
     bool item = phase == AT_COMMA || phase == AT_ITEM || phase == AT_INDENT;
-    if (phase == AT_NUMBER || phase == AT_STRING)
+    if (phase == AT_NUMBER || phase == AT_STRING || phase == AT_QUOTE)
         return has_more(j, word_rest(j, p), n);
     if (item && l->kind == LEVEL_OBJECT)
         return has_more(j, json_keys_next(j, l), n);

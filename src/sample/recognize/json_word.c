@@ -9,6 +9,11 @@
 
 #include <string.h>
 
+static void add(uint64_t set[4], unsigned char byte)
+{
+    set[byte / 64] |= 1ull << byte % 64;
+}
+
 /* ---- literals ----------------------------------------------------------------------------- */
 
 static const char literals[2][3][6] = {{"null", "true", "false"}, {"None", "True", "False"}};
@@ -171,9 +176,68 @@ enum step key_begin(struct json_recognizer *j, struct track *t, struct place *p)
     return p->lexeme == LANG_NONE ? STEP_DEAD : STEP_ALIVE;
 }
 
+/* ---- Gemma's notation: no escapes; a key ends at ':', a text at its mark ---- */
+
+static const char gemma_quote[] = SCRIPT_GEMMA_QUOTE;
+
+static enum step gemma_begin(struct json_recognizer *j, struct track *t, struct place *p)
+{
+    enum step s = word_begin(j, t, p, true);
+    if (s == STEP_ALIVE)
+        go_to(p, AT_QUOTE, 1);
+    return s;
+}
+
+static enum step gemma_end(struct json_recognizer *j, struct track *t, struct place *p)
+{
+    struct place q = *p;
+    enum step s;
+    if (p->more & MORE_KEY) {
+        s = lang_accepts(j->languages, p->lexeme) ? json_key_end(j, t, p) : STEP_DEAD;
+        if (s == STEP_ALIVE)
+            go_to(p, AT_GAP, 0);
+        return s;
+    }
+    s = word_end(j, t, &q, true); /* nothing else can follow the mark's first byte */
+    if (s == STEP_ALIVE)
+        go_to(p, AT_UNQUOTE, 1);
+    return s;
+}
+
+static enum step gemma_step(struct json_recognizer *j, struct track *t, struct place *p,
+                            unsigned char byte)
+{
+    enum phase phase = phase_of(p);
+    uint32_t n = scratch_of(p);
+    if (phase == AT_STRING)
+        return byte == (p->more & MORE_KEY ? ':' : 0xFF) ? gemma_end(j, t, p)
+                                                         : word_take(j, t, p, &byte, 1);
+    if (byte != (unsigned char)gemma_quote[n])
+        return STEP_DEAD;
+    if (n + 2 == sizeof gemma_quote && phase == AT_UNQUOTE)
+        return word_end(j, t, p, true);
+    bool over = n + 2 == sizeof gemma_quote;
+    go_to(p, over ? AT_STRING : phase, over ? 0 : n + 1);
+    return STEP_ALIVE;
+}
+
+static void gemma_first(struct json_recognizer *j, const struct place *p, uint64_t set[4])
+{
+    lang rest = word_rest(j, p);
+    if (phase_of(p) != AT_STRING) {
+        add(set, (unsigned char)gemma_quote[scratch_of(p)]);
+        return;
+    }
+    lang_first(j->languages, rest, set);
+    if (lang_accepts(j->languages, rest))
+        add(set, p->more & MORE_KEY ? ':' : 0xFF);
+}
+
 enum step string_step(struct json_recognizer *j, struct track *t, struct place *p,
                       unsigned char byte)
 {
+    if (level_at(t, level_of(t, p))->flags & LEVEL_GEMMA)
+        return gemma_step(j, t, p, byte);
     if (phase_of(p) != AT_STRING)
         return escape_step(j, t, p, byte);
     if (byte == '"') {
@@ -190,6 +254,9 @@ enum step value_begin(struct json_recognizer *j, struct track *t, struct place *
                       unsigned char byte)
 {
     enum step s;
+    bool gemma = level_at(t, p->top)->flags & LEVEL_GEMMA;
+    if (byte == (gemma ? '"' : 0xFF))
+        return STEP_DEAD;
     switch (byte) {
     case '{':
         return container_begin(j, t, p, LEVEL_OBJECT);
@@ -197,6 +264,8 @@ enum step value_begin(struct json_recognizer *j, struct track *t, struct place *
         return container_begin(j, t, p, LEVEL_ARRAY);
     case '"':
         return word_begin(j, t, p, true);
+    case 0xFF:
+        return gemma_begin(j, t, p);
     case '-':
     case '0':
     case '1':
@@ -217,11 +286,6 @@ enum step value_begin(struct json_recognizer *j, struct track *t, struct place *
 
 /* ---- first bytes -------------------------------------------------------------------------- */
 
-static void add(uint64_t set[4], unsigned char byte)
-{
-    set[byte / 64] |= 1ull << byte % 64;
-}
-
 void value_first(struct json_recognizer *j, const struct level *l, uint64_t set[4])
 {
     unsigned python = l->flags & LEVEL_PYTHON ? 1 : 0;
@@ -232,7 +296,7 @@ void value_first(struct json_recognizer *j, const struct level *l, uint64_t set[
         if (node->arrays.n)
             add(set, '[');
         if (node->string != LANG_NONE)
-            add(set, '"');
+            add(set, l->flags & LEVEL_GEMMA ? 0xFF : '"');
         if (node->number != LANG_NONE)
             set[0] |= 0x3ffull << '0' | 1ull << '-';
         for (uint32_t i = 0; i < 3; i++)
@@ -246,6 +310,10 @@ void word_first(struct json_recognizer *j, struct track *t, const struct place *
     const struct level *l = level_at(t, level_of(t, p));
     if (phase_of(p) == AT_LITERAL) {
         add(set, (unsigned char)*literal_rest(l, p));
+        return;
+    }
+    if (l->flags & LEVEL_GEMMA && phase_of(p) != AT_NUMBER) {
+        gemma_first(j, p, set);
         return;
     }
     lang rest = word_rest(j, p);

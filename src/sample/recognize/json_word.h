@@ -4,7 +4,7 @@
 
 #include "sample/recognize/json_state.h"
 
-#define VALUE_BYTES "\"[{-0123456789tfnTFN"
+#define VALUE_BYTES "\"[{-0123456789tfnTFN\xFF"
 
 /* The first byte of a value for which the innermost level waits; of any kind. */
 enum step value_begin(struct json_recognizer *j, struct track *t, struct place *p,

@@ -99,3 +99,13 @@ lang script_choice(struct languages *ls, const char *text, size_t n)
     budget_free(b, all, size);
     return any;
 }
+
+/* What Gemma 4's parser takes as one word, here and in other engines */
+lang script_gemma_keys(struct languages *ls)
+{
+    static const uint32_t ranges[][2] = {{'!', '!'}, {'#', '&'}, {'*', '+'},      {'-', '9'},
+                                         {';', ';'}, {'=', 'Z'}, {'\\', '\\'},    {'^', 'z'},
+                                         {'|', '|'}, {'~', '~'}, {0x80, 0x10ffff}};
+    lang sign = lang_chars(ls, ranges, sizeof ranges / sizeof *ranges);
+    return lang_repeat(ls, sign, 1, LANG_MANY);
+}

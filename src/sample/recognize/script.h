@@ -9,13 +9,20 @@
 
 #include "sample/schema/shape.h"
 
-enum { SCRIPT_JSON, SCRIPT_PYTHON /* True, False, None; no \/ and no escaped pairs */ };
+enum {
+    SCRIPT_JSON,
+    SCRIPT_PYTHON, /* True, False, None; no \/ and no escaped pairs */
+    SCRIPT_GEMMA   /* no blanks, keys without quotes, and a special token around texts, without escapes */
+};
+#define SCRIPT_GEMMA_QUOTE "\xFF<|\"|>"
+/* The keys that can be written so */
+lang script_gemma_keys(struct languages *ls);
 
 struct script_edge {
     uint32_t from, to;
     lang words;     /* a text of it leads on; LANG_NONE: a hole */
     uint32_t node;  /* of the hole's value */
-    unsigned style; /* SCRIPT_JSON, SCRIPT_PYTHON */
+    unsigned style; /* SCRIPT_JSON ... */
 };
 
 /* State 0 is the start; zeroed is a script of one state that accepts nothing. */

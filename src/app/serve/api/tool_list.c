@@ -86,7 +86,7 @@ void tool_list_blame(const json_t *places, struct fault *f)
     json_object_foreach((json_t *)(uintptr_t)places, name, place)
     {
         if (is_about(f->message, "tool ", name, ":") ||
-            is_about(f->message, "tools: function '", name, "'"))
+            is_about(f->message, "tool ", name, ","))
             fault_blame(f, json_string_value(place));
     }
 }
