@@ -30,7 +30,7 @@ struct answer_parser {
     struct answer_forms forms;
     struct answer_mark marks[MARKS_MAX]; /* [n_marks] */
     size_t n_marks;
-    bool calls_first, only_text, marked, has_tools, finishing, cut;
+    bool calls_first, only_text, calls_or_text, marked, has_tools, finishing, cut;
     bool wrote_text,
         after_calls; /* text that is not blank came, where calls begin; a call did, and only
                       * blanks since */
@@ -146,7 +146,8 @@ static enum match find_mark(const struct answer_parser *a, const char *p, size_t
                             const struct answer_mark **found)
 {
     enum match best = MATCH_NO;
-    if (!a->first[(unsigned char)*p] || (a->only_text && a->wrote_text && a->mode == IN_TEXT))
+    bool to_the_end = (a->only_text || a->calls_or_text) && a->wrote_text && a->mode == IN_TEXT;
+    if (!a->first[(unsigned char)*p] || to_the_end)
         return MATCH_NO;
     for (size_t i = 0; i < a->n_marks; i++) {
         const struct answer_mark *m = &a->marks[i];
@@ -357,7 +358,8 @@ static enum tern_status open_parser(struct answer_parser *a, const struct chat *
                                     const struct answer_params *p, struct tern_error *e)
 {
     enum tern_status s;
-    a->marked = p->marked, a->number = p->first_call, a->only_text = p->only_text;
+    a->marked = p->marked, a->number = p->first_call;
+    a->only_text = p->only_text == 1, a->calls_or_text = p->only_text == 2;
     if (!c)
         return TERN_OK;
     if ((s = answer_forms_open(&a->forms, c, p->marked, e)))

@@ -372,7 +372,7 @@ class Refusals(Client):
 
     def test_a_tool_that_cannot_be_enforced_is_still_there(self):
         odd = {**TOOL, "name": "odd", "input_schema": {"type": "object", "properties": {"a": {"$ref": "https://elsewhere.example/x"}}}}
-        self.assertIn("tools:", self.ignored(tools=[TOOL, odd]))
+        self.assertIn("tool odd: schema: $ref at #/properties/a: ", self.ignored(tools=[TOOL, odd]))
 
     def test_unknown_fields_are_named(self):
         text = self.ignored(extra_body={"frobnicate": 1}, messages=[{"role": "user", "content": "x", "mood": "good"}])

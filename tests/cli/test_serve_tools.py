@@ -11,7 +11,7 @@ from openai_case import HI, STOP, WEATHER, Client, deltas, openai
 from serve_case import SLOW
 from serve_models import THINK, THINK_END, caller, thinker
 
-ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
+ENDS, THOUGHT_END, CALL = (1, 4), 6, 7  # ids in the vocabulary of serve_models
 
 
 class Tools(Client):
@@ -63,9 +63,71 @@ class Tools(Client):
             _, headers, body = self.server.post("/v1/responses", {**response, "tool_choice": choice})
             self.assertEqual([i["type"] for i in body["output"]][:1], ["function_call"], body)
             self.assertIn("text.format.schema", headers["x-tern-ignored"])
-        self.assertEqual(self.server.post("/v1/responses", response)[0], 400)
         form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
         self.assertTrue(self.call(tool_choice="required", response_format=form).choices[0].message.tool_calls)
+
+    def said(self, path, body):
+        """Texts and names of calls, of an answer with a stream and without"""
+        status, _, whole = self.server.post(path, body)
+        self.assertEqual(status, 200, whole)
+        events = [json.loads(data) for _, data in self.server.events(path, {**body, "stream": True}) if data != "[DONE]"]
+        if path == "/v1/chat/completions":
+            m = whole["choices"][0]["message"]
+            deltas = [e["choices"][0]["delta"] for e in events if e["choices"]]
+            yield m["content"], [c["function"]["name"] for c in m.get("tool_calls") or []]
+            yield "".join(d.get("content") or "" for d in deltas), [c["function"]["name"] for d in deltas for c in d.get("tool_calls") or [] if c.get("id")]
+        elif path == "/v1/messages":
+            yield "".join(b["text"] for b in whole["content"] if b["type"] == "text"), [b["name"] for b in whole["content"] if b["type"] == "tool_use"]
+            yield ("".join(e["delta"].get("text", "") for e in events if e["type"] == "content_block_delta"),
+                   [e["content_block"]["name"] for e in events if e["type"] == "content_block_start" and e["content_block"]["type"] == "tool_use"])  # fmt: skip
+        else:
+            for items in (whole["output"], next(e for e in events if e["type"] in ("response.completed", "response.incomplete"))["response"]["output"]):
+                yield "".join(c["text"] for i in items if i["type"] == "message" for c in i["content"]), [i["name"] for i in items if i["type"] == "function_call"]
+
+    def test_a_format_beside_tools(self):
+        """The model calls, or its text has the format, whatever it thought before."""
+        want, empty = {"a": 'x<tool_call>\n{"name": "stop"}<think>'}, {"type": "object", "additionalProperties": False}
+        schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/w"}}, "required": ["a"], "additionalProperties": False, "$defs": {"w": {"const": want["a"]}}}
+        for bias in (90, -100):
+            for thinks in (False, True):
+                more = {"seed": 3, "logit_bias": {str(CALL): bias, str(self.token("<")): -100, str(self.token("{")): -bias, str(THINK): 90 if thinks else -90, str(THINK_END): 99}}
+                bodies = {
+                    "/v1/chat/completions": {"messages": HI, "max_tokens": 400, "tools": [STOP], "parallel_tool_calls": False,
+                                             "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}, "chat_template_kwargs": {"enable_thinking": thinks}},
+                    "/v1/responses": {"input": "Hi", "max_output_tokens": 400, "tools": [{"type": "function", "name": "stop", "parameters": empty}], "parallel_tool_calls": False,
+                                      "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}}, "reasoning": {"effort": "high" if thinks else "none"}},
+                    "/v1/messages": {"messages": HI, "max_tokens": 400, "tools": [{"name": "stop", "input_schema": empty}], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+                                     "output_config": {"format": {"type": "json_schema", "schema": schema}}, "thinking": {"type": "adaptive" if thinks else "disabled"}},
+                }  # fmt: skip
+                for path, body in bodies.items():
+                    for how, (text, calls) in zip(("whole", "stream"), self.said(path, {**body, **more})):
+                        with self.subTest(path, how=how, bias=bias, thinks=thinks):
+                            self.assertEqual(calls, ["stop"] if bias > 0 else [])
+                            self.assertEqual(json.loads(text) if bias < 0 else (text or "").strip(), want if bias < 0 else "")
+
+    def test_a_format_beside_tools_that_is_begun_or_wrong(self):
+        bias = {str(CALL): -100, str(self.token("{")): 50, str(self.token("}")): 60}
+        chat = {"messages": HI, "max_tokens": 300, "tools": [STOP], "logit_bias": bias, **self.NO_THOUGHT}
+        form = lambda schema: {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}  # noqa: E731
+        begun = [*HI, {"role": "assistant", "content": '{"a": "Bo'}]
+        city = {"type": "object", "properties": {"a": {"enum": ["Bonn", "Rome"]}}, "required": ["a"], "additionalProperties": False}
+        _, _, answer = self.post("/v1/chat/completions", {**chat, "messages": begun, **form(city)})
+        self.assertEqual(answer["choices"][0]["message"]["content"], 'nn"}')
+        _, _, answer = self.post("/v1/chat/completions", {**chat, "response_format": {"type": "json_object"}})
+        self.assertIsInstance(json.loads(answer["choices"][0]["message"]["content"]), dict)
+        for bad, more, field in ((form({"type": "strange"}), {}, "response_format.json_schema.schema"), ({"grammar": 'root ::= "a"'}, {}, "grammar"),
+                                 (form(city), {"messages": [*HI, {"role": "assistant", "content": '{"b'}]}, "messages"),
+                                 (form({"enum": []}), {}, "response_format.json_schema.schema")):  # fmt: skip
+            status, _, answer = self.post("/v1/chat/completions", {**chat, **more, **bad})
+            self.assertEqual((status, answer["error"]["param"]), (400, field), answer)
+        lax = {"type": "function", "function": {"name": "w", "parameters": {"properties": {"x": {"type": "string", "pattern": "\\ba"}}}}}
+        status, headers, answer = self.post("/v1/chat/completions", {**chat, "tools": [STOP, lax], **form(city)})
+        self.assertEqual(list(json.loads(answer["choices"][0]["message"]["content"])), ["a"])
+        self.assertIn("pattern", headers["x-tern-ignored"])
+
+    def token(self, text):
+        (token,) = self.post("/tokenize", {"content": text})[2]["tokens"]
+        return token
 
     def test_reals_keep_their_digits(self):
         """In a tool's schema, which the template shows and a call obeys, and in a call of before."""
@@ -494,14 +556,32 @@ class Gemma(Client):
             self.assertEqual((told[0].name, "".join(f.arguments for f in told)), (want.name, want.arguments))
             self.assertGreater(len(told), 60)
 
+    def test_objects_and_arrays(self):
+        deep = {"type": "object", "required": ["x", "tags"], "additionalProperties": {"type": "boolean"}, "maxProperties": 4, "properties": {
+            "x": {"type": ["integer", "null"], "minimum": 1, "maximum": 99}, "tags": {"type": "array", "items": {"enum": ["a, b", 'c"d', "e:f"]}, "minItems": 2, "uniqueItems": True}}}  # fmt: skip
+        schema = {"type": "object", "properties": {"deep": deep, "s": {"const": "x"}}, "required": ["deep", "s"], "additionalProperties": False}
+        tool = {"type": "function", "function": {"name": "w", "description": "d", "parameters": schema}}
+        more = {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 3000, "temperature": 1.5}
+        for seed in range(5):
+            choice = self.chat(seed=seed, **more).choices[0]
+            self.assertEqual(choice.finish_reason, "tool_calls")
+            got = json.loads(choice.message.tool_calls[0].function.arguments)
+            self.assertEqual((got["s"], list(got)), ("x", ["deep", "s"]))
+            self.assertEqual(list(got["deep"])[:2], ["x", "tags"])
+            self.assertTrue(got["deep"]["x"] is None or 1 <= got["deep"]["x"] <= 99)
+            self.assertTrue(len(set(got["deep"]["tags"])) == len(got["deep"]["tags"]) >= 2 and set(got["deep"]["tags"]) <= {"a, b", 'c"d', "e:f"})
+            self.assertTrue(all(isinstance(x, bool) for x in list(got["deep"].values())[2:]))
+            told = [c.function for chunk in self.chat(seed=seed, stream=True, **more) for c in chunk.choices[0].delta.tool_calls or []]
+            self.assertEqual(json.loads("".join(f.arguments for f in told)), got)
+
     def test_a_tool_that_cannot_be_enforced(self):
         """Is named once; a call that must come gets 400 and the path of its schema."""
-        deep = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"], "additionalProperties": False}
+        deep = {"type": "object", "properties": {"a b": {"type": "number"}}, "required": ["a b"], "additionalProperties": False}
         schema = {"type": "object", "properties": {"deep": deep}, "required": ["deep"], "additionalProperties": False}
         body = {"messages": HI, "max_tokens": 2, "tools": [STOP, {"type": "function", "function": {"name": "w", "parameters": schema}}]}
         status, headers, _ = self.post("/v1/chat/completions", body)
         self.assertEqual(status, 200)
-        self.assertRegex(headers["x-tern-ignored"], "^tools: function 'w'")
+        self.assertRegex(headers["x-tern-ignored"], "^tool w, argument deep: ")
         status, _, answer = self.post("/v1/chat/completions", body | {"tool_choice": "required"})
         self.assertEqual((status, answer["error"]["param"]), (400, "tools[1].function.parameters"), answer)
 

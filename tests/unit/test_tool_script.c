@@ -2,6 +2,7 @@
 #include "made.h"
 #include "sample/constraint/tool_script.h"
 #include "suite.h"
+#include "text/tojson.h"
 #include "tool_families.h"
 
 #include <stdlib.h>
@@ -19,20 +20,35 @@ static const char typed[] =
           "\"type\":"
           "\"boolean\"},\"c\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}}}");
 
-enum { QWEN, LLAMA, MISTRAL, XML, PYTHONIC, HARMONY, LLAMA_4 };
+static const char boxes[] =
+    TOOLS("{\"type\":\"object\",\"properties\":{\"o\":{\"type\":\"object\",\"properties\":{\"t\":{"
+          "\"type\":"
+          "\"string\"},\"n\":{\"type\":[\"integer\",\"null\"]}},\"required\":[\"t\"],"
+          "\"additionalProperties\":"
+          "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",true,\"b\"]},\"uniqueItems\":true}}},"
+          "\"required\":[\"o\"],\"additionalProperties\":false}");
+static const char one[] =
+    "{\"$ref\": \"#/$defs/o\", \"$defs\": {\"o\": {\"type\":\"object\",\"properties\":{"
+    "\"a\":{\"enum\":[1,\"<tool_call>\"]}},\"required\":[\"a\"],"
+    "\"additionalProperties\":false}}}";
+
+enum { QWEN, LLAMA, MISTRAL, XML, PYTHONIC, HARMONY, LLAMA_4, GEMMA };
 #define FILE "\xFF<repo_name>"
+#define MARK "\xFF<|\"|>"
 #define OPEN "<tool_call>\n{\"name\": \""
 #define SHUT "}\n</tool_call>"
 #define XGET "<tool_call>\n<function=get>\n"
 
-static const struct {
+struct answer_case {
     int family;
     const char *tools, *choice;
     bool parallel, thinks;
     const char *good[6],
         *bad[6]; /* bad: '~' stands before the byte that is refused; at the end: the text
                                      may not end */
-} cases[] = {
+};
+
+static const struct answer_case cases[] = {
     {QWEN,
      plain,
      NULL,
@@ -142,6 +158,71 @@ static const struct {
      {"Hi", FILE "analysis\xFF<|endoftext|>x\xFF<|im_end|>\xFF<|im_start|>assistant" FILE
                  "commentary to=functions.stop <constrain>json\xFF<|endoftext|>{}<call>"},
      {FILE "commentary to=~x", FILE "commentary to=functions.~n"}},
+    {GEMMA,
+     boxes,
+     "required",
+     false,
+     false,
+     {FILE "[get(o={t:" MARK MARK "})]\xFF<|endoftext|>",
+      FILE "[get(o={t:" MARK "a\"\\,}\n" MARK ",n:-12})]\xFF<|endoftext|>",
+      FILE "[get(o={t:" MARK "x" MARK ",n:null,any-key:[" MARK "b" MARK
+           ",true],k:[]})]\xFF<|endoftext|>",
+      FILE "[stop()]\xFF<|endoftext|>"},
+     {FILE "[get(~)", FILE "[get(o={~}", FILE "[get(o=~" MARK, FILE "[get(o={~\"",
+      FILE "[get(o={t:~ ", FILE "[get(o={t:" MARK MARK ",k:[true,~t"}},
+    {GEMMA,
+     boxes,
+     "required",
+     false,
+     false,
+     {NULL},
+     {FILE "[get(o={t:" MARK MARK ",a~ b",
+      FILE "[get(o={t:" MARK MARK ",k:[" MARK "a" MARK "," MARK "~a",
+      FILE "[get(o={t:" MARK "\xFF~x", FILE "[get(o={t:" MARK MARK "~ ",
+      FILE "[get(o={t:" MARK MARK ",t~:", FILE "[get(o={t:" MARK MARK ",n:1~."}},
+};
+
+/* Beside the schema `one` */
+static const struct answer_case beside[] = {
+    {QWEN,
+     plain,
+     "auto",
+     true,
+     false,
+     {"\n{\"a\": 1}", "{\"a\":\"<tool_call>\"}", "<think>\n<tool_call></think>{\"a\": 1}",
+      "\n\n" OPEN "stop\", \"arguments\": {}" SHUT "\n" OPEN "stop\", \"arguments\": {}" SHUT,
+      "<think></think>" OPEN "stop\", \"arguments\": {}" SHUT},
+     {"~", "~x", "{\"a\": 1}~\n", "{\"a\": ~2", OPEN "~x",
+      OPEN "stop\", \"arguments\": {}" SHUT "~{"}},
+    {QWEN, plain, "none", true, true, {"x</think>{\"a\": 1}"}, {"</think>~<", "</think>{~}"}},
+    {MISTRAL,
+     plain,
+     NULL,
+     false,
+     false,
+     {"{\"a\": 1}", FILE "[{\"name\": \"stop\", \"arguments\": {}, \"id\": \"abcDEF123\"}]"},
+     {"{~\xFF", "~x", FILE "~{"}},
+    {XML,
+     plain,
+     "auto",
+     true,
+     false,
+     {"{\"a\": 1}", "<tool_call>\n<function=stop>\n</function>\n</tool_call>"},
+     {"<tool_call>\n<function=~x", "{\"a\": 1}~<"}},
+    {PYTHONIC,
+     typed,
+     "auto",
+     true,
+     false,
+     {"{\"a\": 1}", FILE "[stop()]\xFF<|endoftext|>"},
+     {"~x"}},
+    {HARMONY,
+     plain,
+     "auto",
+     false,
+     false,
+     {"{\"a\": 1}", FILE "commentary to=functions.stop <constrain>json\xFF<|endoftext|>{}<call>"},
+     {"~x", FILE "commentary to=functions.~n"}},
 };
 
 static void try_text(struct reader *k, const char *text, bool good)
@@ -163,20 +244,31 @@ static const tern_token stop_token = 0;
 static const struct spelling spelling = {
     .ends = &stop_token, .n_ends = 1, .n_tokens = 1, .start = stop_start, .text = stop_text};
 
-START_TEST(answers_with_calls)
+static struct tool_family family_of(int of)
+{
+    struct tool_family f = tool_families[of == LLAMA_4 ? LLAMA : of == GEMMA ? PYTHONIC : of];
+    if (of == LLAMA_4)
+        f.behind[0] = "<repo_name>", f.behind[1] = "<|im_start|>";
+    if (of == GEMMA) {
+        f.styles[1] = TOJSON_GEMMA;
+        f.parts[2].text = "\017k-=\017v1", f.parts[3].text = "\017k-=\017v1, ";
+    }
+    return f;
+}
+
+static void check_case(const struct answer_case *x, const char *schema)
 {
     struct budget budget = {.bytes = 256 << 20, .steps = 1000 * 1000 * 1000};
     struct keywriter keys;
-    bool marks = cases[_i].family == LLAMA_4;
-    struct tool_family family = tool_families[marks ? LLAMA : cases[_i].family];
-    if (marks)
-        family.behind[0] = "<repo_name>", family.behind[1] = "<|im_start|>";
+    struct tool_family family = family_of(x->family);
     struct chat *c = tool_family_open(&family, &keys);
-    const struct tool_script_params p = {.tools = cases[_i].tools,
-                                         .n = strlen(cases[_i].tools),
-                                         .choice = cases[_i].choice,
-                                         .parallel = cases[_i].parallel,
-                                         .thinks = cases[_i].thinks,
+    const struct tool_script_params p = {.tools = x->tools,
+                                         .n = strlen(x->tools),
+                                         .choice = x->choice,
+                                         .parallel = x->parallel,
+                                         .thinks = x->thinks,
+                                         .schema = schema,
+                                         .n_schema = schema ? strlen(schema) : 0,
                                          .spelling = &spelling};
     struct shapes shapes;
     struct script script;
@@ -186,14 +278,25 @@ START_TEST(answers_with_calls)
     ck_assert_msg(!tool_script_open(&shapes, &script, c, &p, &budget, NULL, &e), "%s", e.text);
     ck_assert_msg(!json_recognizer_open(&r, &shapes, &script, 0, &budget, &e), "%s", e.text);
     reader_open(&k, r);
-    for (size_t i = 0; i < 6 && cases[_i].good[i]; i++)
-        try_text(&k, cases[_i].good[i], true);
-    for (size_t i = 0; i < 6 && cases[_i].bad[i]; i++)
-        try_text(&k, cases[_i].bad[i], false);
+    for (size_t i = 0; i < 6 && x->good[i]; i++)
+        try_text(&k, x->good[i], true);
+    for (size_t i = 0; i < 6 && x->bad[i]; i++)
+        try_text(&k, x->bad[i], false);
     reader_close(&k);
     ck_assert_uint_eq(budget.bytes, 256 << 20);
     chat_close(c);
     keywriter_close(&keys);
+}
+
+START_TEST(answers_with_calls)
+{
+    check_case(&cases[_i], NULL);
+}
+END_TEST
+
+START_TEST(calls_or_a_schema)
+{
+    check_case(&beside[_i], one);
 }
 END_TEST
 
@@ -237,6 +340,57 @@ START_TEST(names_a_tool_that_cannot_be_called)
 }
 END_TEST
 
+/* Schemas that cannot stand beside tools, and arguments that cannot be written. */
+static const struct {
+    int family;
+    const char *tools, *schema, *error;
+} refused[] = {
+    {LLAMA, plain, one,
+     "the calls of this model's template begin as JSON does: a schema cannot be enforced beside "
+     "them"},
+    {QWEN, plain, "{\"a\": 1, \"enum\": []}", "schema: nothing satisfies it"},
+    {QWEN, plain, "{\"properties\": {\"b\": {\"$ref\": \"x\"}}}",
+     "schema: $ref at #/properties/b: the document"},
+    {QWEN, plain, "{\"properties\": {\"b\": {\"pattern\": \"\\\\ba\"}}}",
+     "schema: pattern at #/properties/b: "},
+    {GEMMA,
+     TOOLS("{\"properties\":{\"o\":{\"type\":\"array\",\"items\":{\"required\":[\"a b\"]}}}}"),
+     NULL, "tool get, argument o: keys in it cannot be enforced in the notation of this template"},
+    {GEMMA, TOOLS("{\"properties\":{\"o\":{\"type\":\"object\",\"minProperties\":1}}}"), NULL,
+     "tool get, argument o: keys in it cannot be enforced in the notation of this template"},
+};
+
+START_TEST(refuses_what_cannot_be_enforced)
+{
+    struct keywriter keys;
+    struct tool_family family = family_of(refused[_i].family);
+    struct chat *c = tool_family_open(&family, &keys);
+    for (unsigned flags = 0; flags <= SCHEMA_LAX; flags += SCHEMA_LAX) {
+        struct budget budget = {.bytes = 256 << 20, .steps = 1000 * 1000 * 1000};
+        const struct tool_script_params p = {
+            .tools = refused[_i].tools,
+            .n = strlen(refused[_i].tools),
+            .schema = refused[_i].schema,
+            .n_schema = refused[_i].schema ? strlen(refused[_i].schema) : 0,
+            .schema_flags = flags,
+            .spelling = &spelling};
+        struct shapes shapes;
+        struct script script;
+        struct schema_notes notes = {0};
+        struct tern_error e = {0};
+        ck_assert_int_eq(tool_script_open(&shapes, &script, c, &p, &budget, &notes, &e),
+                         TERN_USAGE);
+        ck_assert_msg(!strncmp(e.text, refused[_i].error, strlen(refused[_i].error)), "%s", e.text);
+        ck_assert_uint_eq(budget.bytes, 256 << 20);
+        free(notes.text);
+    }
+    chat_close(c);
+    keywriter_close(&keys);
+}
+END_TEST
+
 SUITE("constraints of calls", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(answers_with_calls, 0, sizeof cases / sizeof *cases),
+      LOOP(calls_or_a_schema, 0, sizeof beside / sizeof *beside),
+      LOOP(refuses_what_cannot_be_enforced, 0, sizeof refused / sizeof *refused),
       LOOP(names_a_tool_that_cannot_be_called, 0, sizeof uncallable / sizeof *uncallable))

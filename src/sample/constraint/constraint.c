@@ -9,6 +9,7 @@
 #include "sample/recognize/regular.h"
 #include "sample/schema/schema.h"
 #include "sample/constraint/tool_script.h"
+#include "text/json_read.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -108,21 +109,42 @@ static enum tern_status open_json(tern_constraint *c, struct constraint_form *f,
     return s;
 }
 
+/* Of {"tools": [...], "schema": {...}}, the two. */
+static enum tern_status split_tools(struct tool_script_params *params, struct budget *b,
+                                    struct tern_error *e)
+{
+    const char *text = params->tools;
+    struct json j = {0};
+    enum tern_status s = json_read(&j, text, params->n, "tools", b, e);
+    if (s)
+        return s;
+    uint32_t tools = json_find(&j, 0, "tools", 5), schema = json_find(&j, 0, "schema", 6);
+    if (tools && schema) {
+        const struct json_value *x = &j.values[tools], *y = &j.values[schema];
+        params->tools = text + x->from, params->n = x->to - x->from;
+        params->schema = text + y->from, params->n_schema = y->to - y->from;
+    }
+    json_close(&j);
+    return TERN_OK;
+}
+
 static enum tern_status open_tools(tern_constraint *c, struct constraint_form *f,
                                    const struct tern_constraint_params *p, struct tern_error *e)
 {
     struct schema_notes notes = {0};
     struct shapes shapes = {0};
     struct script script;
-    const struct tool_script_params params = {.tools = p->text ? p->text : "",
-                                              .n = p->bytes,
-                                              .choice = p->tool_choice,
-                                              .parallel = p->flags & TERN_CONSTRAINT_PARALLEL,
-                                              .thinks = c->chat &&
-                                                        chat_begins_thought(c->chat, p->chat_flags),
-                                              .schema_flags = schema_flags(p),
-                                              .spelling = c->spelling};
+    struct tool_script_params params = {.tools = p->text ? p->text : "",
+                                        .n = p->bytes,
+                                        .choice = p->tool_choice,
+                                        .parallel = p->flags & TERN_CONSTRAINT_PARALLEL,
+                                        .thinks =
+                                            c->chat && chat_begins_thought(c->chat, p->chat_flags),
+                                        .schema_flags = schema_flags(p),
+                                        .spelling = c->spelling};
     enum tern_status s = alphabet_check_json(c->spelling, e);
+    if (!s && p->bytes && *p->text == '{')
+        s = split_tools(&params, &f->budget, e);
     if (!s)
         s = tool_script_open(&shapes, &script, c->chat, &params, &f->budget, &notes, e);
     if (!s)

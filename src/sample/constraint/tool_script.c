@@ -2,6 +2,7 @@
 #include "sample/constraint/tool_script.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sample/constraint/alphabet.h"
@@ -24,6 +25,35 @@ struct maker {
 
 /* ---- the schemas as one --------------------------------------------------------------------- */
 
+/* A schema, with the id tern:tool/NUMBER if it is an object without one. */
+static bool put_schema(struct buffer *out, const char *text, size_t n, const struct json_value *x,
+                       bool named, unsigned number)
+{
+    char id[48];
+    if (x->type != JSON_OBJECT || named)
+        return buffer_add(out, text, n);
+    int n_id =
+        snprintf(id, sizeof id, "{\"$id\": \"tern:tool/%u\"%s", number, x->n_children ? ", " : "");
+    return buffer_add(out, id, (size_t)n_id) && buffer_add(out, text + 1, n - 1);
+}
+
+/* The schema of a text without calls, as the last item */
+static bool put_text_schema(const struct maker *m, struct buffer *out)
+{
+    struct budget budget = {.bytes = (size_t)64 << 20, .steps = UINT64_MAX};
+    struct json j;
+    if (!buffer_add(out, ", ", 2))
+        return false;
+    if (json_read(&j, m->p->schema, m->p->n_schema, "schema", &budget, NULL))
+        return buffer_add(out, m->p->schema,
+                          m->p->n_schema); /* schema_compile says what is wrong */
+    const struct json_value *x = &j.values[0];
+    bool ok = put_schema(out, m->p->schema + x->from, x->to - x->from, x,
+                         json_find(&j, 0, "$id", 3), m->tools.json.values[0].n_children);
+    json_close(&j);
+    return ok;
+}
+
 /* {"prefixItems": [{"type": "object", "allOf": [{"$id": ..., parameters}]}, ...]}: an id of its own makes
  * each a document of its own, so that "#/..." keeps its meaning. */
 static bool put_schemas(const struct maker *m, struct buffer *out)
@@ -36,32 +66,29 @@ static bool put_schemas(const struct maker *m, struct buffer *out)
     for (uint32_t i = j->values[0].first; i && ok; i = j->values[i].next) {
         uint32_t p = json_member(j, tools_function(&m->tools, i), "parameters");
         const struct json_value *x = &j->values[p];
-        const char *text = m->tools.text.p + x->from;
-        bool object = p && x->type == JSON_OBJECT, named = json_member(j, p, "$id");
-        char id[48];
-        int n = snprintf(id, sizeof id, "{\"$id\": \"tern:tool/%u\"%s", j->values[i].index,
-                         object && x->n_children ? ", " : "");
         ok = (i == j->values[0].first || buffer_add(out, ", ", 2)) &&
              buffer_add(out, before, sizeof before - 1);
-        if (object && !named)
-            ok = ok && buffer_add(out, id, (size_t)n) &&
-                 buffer_add(out, text + 1, x->to - x->from - 1);
-        else if (p && x->type != JSON_NULL)
-            ok = ok && buffer_add(out, text, x->to - x->from);
+        if (p && x->type != JSON_NULL)
+            ok = ok && put_schema(out, m->tools.text.p + x->from, x->to - x->from, x,
+                                  json_member(j, p, "$id"), j->values[i].index);
         else /* a function without parameters takes none */
             ok = ok && buffer_add(out, nothing, sizeof nothing - 1);
         ok = ok && buffer_add(out, after, sizeof after - 1);
     }
+    if (m->p->schema)
+        ok = ok && put_text_schema(m, out);
     return ok && buffer_add(out, tail, sizeof tail - 1);
 }
 
+static const char list[] = "#/prefixItems/";
+
 /* What is wrong with a schema is said of the tool that it belongs to: its place there, and the tool's
  * name. */
-static void name_tool(const struct maker *m)
+static void name_tool(const struct maker *m, struct tern_error *e)
 {
-    static const char list[] = "#/prefixItems/", own[] = "/allOf/0";
+    static const char own[] = "/allOf/0";
     const struct json *j = &m->tools.json;
-    struct tern_error was = m->e ? *m->e : (struct tern_error){0};
+    struct tern_error was = e ? *e : (struct tern_error){0};
     char *place = strstr(was.text, list), *end;
     uint32_t i = j->values[0].first, n = 0;
     if (!place)
@@ -70,12 +97,16 @@ static void name_tool(const struct maker *m)
         n = 10 * n + (uint32_t)(*end - '0');
     while (i && j->values[i].index != n)
         i = j->values[i].next;
+    if (!i && m->p->schema) {
+        *place = 0;
+        error_set(e, was.code, "%s#%s", was.text, end);
+    }
     if (!i || strncmp(end, own, sizeof own - 1) != 0)
         return;
     const struct json_value *name =
         &j->values[json_member(j, tools_function(&m->tools, i), "name")];
     *place = 0;
-    error_set(m->e, was.code, "tool %.*s: %s#%s", (int)name->n_text, j->text + name->text, was.text,
+    error_set(e, was.code, "tool %.*s: %s#%s", (int)name->n_text, j->text + name->text, was.text,
               end + sizeof own - 1);
 }
 
@@ -111,7 +142,57 @@ static enum tern_status check_callable(const struct maker *m)
     for (uint32_t i = j->values[0].first; i; i = j->values[i].next)
         if (j->values[i].index >= most)
             return refuse_tool(m, i, "it can never be called, for no object fits its parameters");
+    if (m->p->schema && j->values[0].n_children >= most)
+        return error_set(m->e, TERN_USAGE, "schema: nothing satisfies it");
     return TERN_OK;
+}
+
+/* A text is bound whole or not at all, also where tools are lax. */
+static enum tern_status check_text_schema(const struct maker *m, const struct schema_notes *notes)
+{
+    char place[48];
+    snprintf(place, sizeof place, "%s%u", list, m->tools.json.values[0].n_children);
+    const size_t n = strlen(place);
+    for (size_t at = 0; m->p->schema && at < notes->n; at += strlen(notes->text + at) + 1) {
+        const char *x = strstr(notes->text + at, place);
+        if (x && (x[n] < '0' || x[n] > '9')) {
+            error_set(m->e, TERN_USAGE, "%s", notes->text + at);
+            name_tool(m, m->e);
+            return TERN_USAGE;
+        }
+    }
+    return TERN_OK;
+}
+
+/* What is left out is said of its tool, too. */
+static enum tern_status name_notes(const struct maker *m, struct schema_notes *notes)
+{
+    struct buffer named = {0};
+    bool ok = true;
+    for (size_t at = 0; ok && at < notes->n; at += strlen(notes->text + at) + 1) {
+        struct tern_error e;
+        error_set(&e, TERN_USAGE, "%s", notes->text + at);
+        name_tool(m, &e);
+        ok = buffer_add(&named, e.text, strlen(e.text) + 1);
+    }
+    char *text = ok ? realloc(notes->text, named.n + 1) : NULL;
+    if (text) {
+        if (named.n)
+            memcpy(text, named.p, named.n);
+        *notes = (struct schema_notes){text, named.n, named.n + 1};
+    }
+    buffer_close(&named);
+    return text ? TERN_OK : error_memory(m->e, "the schemas of tools", named.n);
+}
+
+/* Where a call may begin as a value does, neither can be told from the other. */
+static enum tern_status check_trigger(const struct maker *m)
+{
+    if (!m->p->schema || !m->form.trigger.n || !strchr("{[\"-0123456789tfn", *m->form.trigger.p))
+        return TERN_OK;
+    return error_set(m->e, TERN_USAGE,
+                     "the calls of this model's template begin as JSON does: a schema cannot be "
+                     "enforced beside them");
 }
 
 /* Compiles them; node_of then finds the node of a tool. */
@@ -124,21 +205,29 @@ static enum tern_status compile(struct maker *m, struct budget *budget, struct s
     else
         error_memory(m->e, "the schemas of tools", text.n);
     if (s)
-        name_tool(m);
+        name_tool(m, m->e);
     buffer_close(&text);
+    if (!s && notes)
+        s = check_text_schema(m, notes);
+    if (!s && notes)
+        s = name_notes(m, notes);
     return s ? s : check_callable(m);
 }
 
-static uint32_t node_of(const struct maker *m, uint32_t tool)
+static uint32_t node_at(const struct maker *m, uint32_t place)
 {
     const struct shapes *s = m->shapes;
     const struct node *root = &s->nodes[s->root];
-    uint32_t place = m->tools.json.values[tool].index;
     if (!root->arrays.n)
         return NODE_NONE;
     const struct array_shape *a = &s->arrays[root->arrays.first];
     uint32_t places = a->items.n >> a->n_contains;
     return s->items[a->items.first + ((place < places ? place : places - 1) << a->n_contains)];
+}
+
+static uint32_t node_of(const struct maker *m, uint32_t tool)
+{
+    return node_at(m, m->tools.json.values[tool].index);
 }
 
 /* ---- literals ------------------------------------------------------------------------------- */
@@ -320,24 +409,35 @@ static lang text_upto_calls(const struct maker *m)
     return lang_and(m->ls, upto, lang_not(m->ls, beyond));
 }
 
+/* A text of the schema. Blanks before it are those that may stand before a call: they decide nothing. */
+static void put_value(struct maker *m, uint32_t from, uint32_t to)
+{
+    uint32_t value = script_state(m->s), place = m->tools.json.values[0].n_children;
+    script_words(m->s, from, value, some_blanks(m));
+    script_hole(m->s, value, to, node_at(m, place), SCRIPT_JSON);
+}
+
 /* What follows thoughts, from `from` */
 static void put_answer(struct maker *m, uint32_t from)
 {
     const char *choice = m->p->choice ? m->p->choice : "auto";
-    bool is_auto = strcmp(choice, "auto") == 0;
+    bool is_auto = strcmp(choice, "auto") == 0, is_free = is_auto && !m->p->schema;
     uint32_t calls = script_state(m->s);
     lang trigger = text_of(m, m->form.trigger), before = some_blanks(m);
     if (is_auto || strcmp(choice, "none") == 0) {
         uint32_t last = script_state(m->s);
-        script_words(m->s, from, last, text_without_calls(m));
+        if (m->p->schema)
+            put_value(m, from, last);
+        else
+            script_words(m->s, from, last, text_without_calls(m));
         script_accept(m->s, last);
     }
     if (strcmp(choice, "none") == 0)
         return;
-    if (is_auto && !(m->c->form_flags & CHAT_CALLS_FIRST)) {
+    if (is_free && !(m->c->form_flags & CHAT_CALLS_FIRST)) {
         script_until(m->s, m->ls, from, calls, LANG_ALL, m->form.trigger.p, m->form.trigger.n,
                      false);
-    } else if (is_auto && m->c->n_behind) {
+    } else if (is_free && m->c->n_behind) {
         script_words(m->s, from, calls, text_upto_calls(m));
     } else {
         lang skip = lang_or(m->ls, any_mark(m, m->c->thoughts.skip, m->c->thoughts.n_skip),
@@ -394,7 +494,8 @@ static enum tern_status check_params(struct maker *m)
                          choice);
     if ((s = check_parameters(m)))
         return s;
-    return answer_form_open(&m->form, m->c, 0, ANSWER_SCRIPT, m->e);
+    s = answer_form_open(&m->form, m->c, 0, ANSWER_SCRIPT, m->e);
+    return s ? s : check_trigger(m);
 }
 
 enum tern_status tool_script_open(struct shapes *shapes, struct script *script,

@@ -14,6 +14,8 @@ struct tool_script_params {
     /* NULL or "auto": text, and calls if the model begins one; "none": text without calls; "required":
      * calls; else the name of a function: a call of that. Thoughts may stand before. */
     const char *choice;
+    const char *schema; /* [n_schema] JSON: a text without calls is a value of it. NULL: it is free */
+    size_t n_schema;
     bool parallel; /* several calls, where the template knows that */
     bool thinks;   /* the template has begun a thought */
     unsigned schema_flags;

@@ -6,6 +6,7 @@
 #include "tern.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is(const char *a, const char *b)
@@ -18,6 +19,11 @@ bool answer_rules_must_call(const struct answer_rules *r)
     return r->tool_choice && !is(r->tool_choice, "auto") && !is(r->tool_choice, "none");
 }
 
+bool answer_rules_may_call_or_text(const struct answer_rules *r)
+{
+    return r->tools && r->format != FORMAT_TEXT && (!r->tool_choice || is(r->tool_choice, "auto"));
+}
+
 bool answer_rules_think(const struct answer_rules *r, const struct server *s)
 {
     char none[1];
@@ -25,13 +31,11 @@ bool answer_rules_think(const struct answer_rules *r, const struct server *s)
            (r->opened || tern_chat_opening(s->model, r->chat_flags, none, 0));
 }
 
-/* Appends "tools: WHAT". The core's own messages may begin so. */
+/* The core's messages name the tool. */
 static void add_ignored(char *ignored, size_t max, const char *what)
 {
-    static const char begin[] = "tools: ";
     size_t n = strlen(ignored);
-    bool begun = !strncmp(what, begin, sizeof begin - 1);
-    int more = snprintf(ignored + n, max - n, "%s%s%s", n ? ", " : "", begun ? "" : begin, what);
+    int more = snprintf(ignored + n, max - n, "%s%s", n ? ", " : "", what);
     if (more < 0 || (size_t)more >= max - n)
         ignored[n] = 0;
 }
@@ -44,12 +48,13 @@ static void list_left_out(const struct compiled *c, char *ignored, size_t max)
         add_ignored(ignored, max, what);
 }
 
-static bool find_tools(struct server *s, const struct answer_rules *r, struct compiled **out,
-                       char *ignored, size_t max, struct fault *f)
+/* `text` has the tools, or the tools and a schema. */
+static bool find_tools(struct server *s, const struct answer_rules *r, const char *text,
+                       struct compiled **out, char *ignored, size_t max, struct fault *f)
 {
     struct tern_constraint_params p = {.kind = TERN_CONSTRAINT_TOOLS,
-                                       .text = r->tools,
-                                       .bytes = r->n_tools,
+                                       .text = text,
+                                       .bytes = strlen(text),
                                        .flags = r->parallel ? TERN_CONSTRAINT_PARALLEL : 0u,
                                        .tool_choice = r->tool_choice,
                                        .chat_flags = r->chat_flags};
@@ -63,10 +68,10 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
         return true;
     }
     const struct fault *why = second.status && second.status != 400 ? &second : &first;
-    if (answer_rules_must_call(r) || why->status != 400) {
+    if (answer_rules_must_call(r) || text != r->tools || why->status != 400) {
         *f = *why;
         tool_list_blame(r->tool_places, f);
-        fault_blame(f, "tools");
+        fault_blame(f, text == r->tools ? "tools" : r->format_field);
         return false;
     }
     add_ignored(ignored, max, first.message);
@@ -92,6 +97,34 @@ static bool find_format(struct server *s, const struct answer_rules *r, struct c
     return *out != NULL;
 }
 
+/* Calls, or a text of the format, which is looked at by itself first: what is wrong with it is said of it. */
+static bool find_both(struct server *s, const struct answer_rules *r, struct compiled **out,
+                      char *ignored, size_t max, struct fault *f)
+{
+    static const char pattern[] = "{\"tools\": %s, \"schema\": %.*s}",
+                      object[] = "{\"type\": \"object\"}";
+    bool any = r->format == FORMAT_JSON;
+    size_t n = any ? sizeof object - 1 : r->n, size = sizeof pattern + r->n_tools + n;
+    struct compiled *alone = NULL;
+    if ((!any && r->format != FORMAT_SCHEMA) || r->opened) {
+        fault_set(f, 400, NULL, NULL, r->format_field,
+                  "%s cannot be enforced in an answer that may call tools%s; send no tools, or "
+                  "\"none\" as %s",
+                  r->format_field, r->opened ? " and begins in a thought" : "", r->choice_field);
+        return false;
+    }
+    if (!find_format(s, r, &alone, f))
+        return false;
+    compiled_release(alone);
+    char *text = malloc(size);
+    if (!text)
+        return fault_no_memory(f, "the conversation");
+    snprintf(text, size, pattern, r->tools, (int)n, any ? object : r->text);
+    bool ok = find_tools(s, r, text, out, ignored, max, f);
+    free(text);
+    return ok;
+}
+
 bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
                        char *ignored, size_t max, struct fault *f)
 {
@@ -103,17 +136,11 @@ bool answer_rules_find(struct server *s, const struct answer_rules *r, struct co
                   r->choice_field);
         return false;
     }
-    if (r->format != FORMAT_TEXT && r->tools && !is(r->tool_choice, "none")) {
-        fault_set(
-            f, 400, NULL, NULL, r->format_field,
-            "%s cannot be enforced in an answer that may call tools; send no tools, or \"none\" "
-            "as %s",
-            r->format_field, r->choice_field);
-        return false;
-    }
+    if (answer_rules_may_call_or_text(r))
+        return find_both(s, r, out, ignored, max, f);
     if (r->format != FORMAT_TEXT)
         return find_format(s, r, out, f);
-    return !r->tools || find_tools(s, r, out, ignored, max, f);
+    return !r->tools || find_tools(s, r, r->tools, out, ignored, max, f);
 }
 
 /* What was said does not fit, or cannot be looked at. */

@@ -44,12 +44,14 @@ struct answer_rules {  /* zeroed: a free text without calls */
 
 /* Whether a call must come. Then no text comes that a format could hold for. */
 bool answer_rules_must_call(const struct answer_rules *r);
+/* Whether its text may be calls or what the format says. */
+bool answer_rules_may_call_or_text(const struct answer_rules *r);
 /* Whether the answer begins within a thought. */
 bool answer_rules_think(const struct answer_rules *r, const struct server *s);
 /* *out: an owned share; NULL: nothing is to be enforced.
  *
  * A format is enforced whole, or the request is refused: a client that asked for JSON gets no other text. It
- * begins behind the thoughts. A schema of a tool is enforced as far as it can be: agents send dozens, and
+ * begins behind the thoughts. Beside tools, calls may come instead. A schema of a tool is enforced as far as it can be: agents send dozens, and
  * one keyword must not end all of their requests. What is then left out appears with fields_unknown's
  * names in ignored[0..max), a C string, to which it is appended. */
 bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,

@@ -24,13 +24,14 @@ struct answer_stream {
     struct growing_text text; /* of the part */
     struct job_event event;   /* the last one */
     struct answer_token of_prompt;
-    bool over, finishing, finished;  /* the job is; the parser has said all; the end was given */
-    bool thought, spoke;             /* a thought has come; text that is not blank came, too */
-    bool cut;                        /* a call was */
-    bool in_call;                    /* the beginning of one was told */
-    struct tern_answer_event late;   /* the end of one whose beginning was not */
-    enum tern_answer_kind late_kind; /* of what is told next of it; NONE: there is none */
-    struct growing_text blanks;      /* of a thought, that are told if more of it comes */
+    bool over, finishing, finished; /* the job is; the parser has said all; the end was given */
+    bool thought, spoke;            /* a thought has come; text that is not blank came, too */
+    bool cut;                       /* a call was */
+    bool in_call;                   /* the beginning of one was told */
+    struct tern_answer_event
+        late[3]; /* [n_late] of one whose beginning was not: that, its arguments, its end */
+    size_t n_late, next_late;   /* the first that is not told yet */
+    struct growing_text blanks; /* of a thought, that are told if more of it comes */
     size_t n_calls;
     struct fault fault;
 };
@@ -271,34 +272,32 @@ static bool give_event(struct answer_stream *a, const struct tern_answer_event *
     return true;
 }
 
-/* What is told next of the late call: that it begins, its arguments, that it is over. */
-static void take_late(struct answer_stream *a, struct tern_answer_event *x)
+/* Of a call that is told when it is over: all of it. */
+static void begin_late(struct answer_stream *a, const struct tern_answer_event *end)
 {
-    *x = a->late;
-    x->kind = a->late_kind;
-    if (a->late_kind == TERN_ANSWER_BEGIN) {
-        a->late_kind = TERN_ANSWER_ARGUMENTS;
-    } else if (a->late_kind == TERN_ANSWER_ARGUMENTS) {
-        x->text = x->call.arguments, x->bytes = strlen(x->text);
-        a->late_kind = a->late.kind;
-    } else {
-        a->late_kind = TERN_ANSWER_NONE;
-    }
+    for (size_t i = 0; i < 3; i++)
+        a->late[i] = *end;
+    a->late[0].kind = TERN_ANSWER_BEGIN;
+    a->late[1].kind = TERN_ANSWER_ARGUMENTS;
+    a->late[1].text = end->call.arguments, a->late[1].bytes = strlen(end->call.arguments);
+    a->n_late = 3, a->next_late = 0;
 }
 
 /* The next event of the parser. A call that began in what was said before is told whole when it is over. */
 static bool take_answer(struct answer_stream *a, struct tern_answer_event *x)
 {
-    while (a->late_kind == TERN_ANSWER_NONE && tern_answer_next(a->answer, x) != TERN_ANSWER_NONE) {
+    for (;;) {
+        if (a->next_late < a->n_late) {
+            *x = a->late[a->next_late++];
+            return true;
+        }
+        if (tern_answer_next(a->answer, x) == TERN_ANSWER_NONE)
+            return false;
         if (!a->in_call && is_end(x))
-            a->late = *x, a->late_kind = TERN_ANSWER_BEGIN;
+            begin_late(a, x);
         else if (a->in_call || x->kind != TERN_ANSWER_ARGUMENTS)
             return true;
     }
-    if (a->late_kind == TERN_ANSWER_NONE)
-        return false;
-    take_late(a, x);
-    return true;
 }
 
 /* The next event that says anything. */

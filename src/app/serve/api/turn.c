@@ -88,7 +88,8 @@ bool turn_check_text(const struct turn *t, const struct server *s, struct fault 
     if (n <= most)
         return true;
     fault_set(f, 400, NULL, "limit_exceeded", t->field,
-              "the conversation has %zu bytes; at most %zu are allowed where nothing is answered", n, most);
+              "the conversation has %zu bytes; at most %zu are allowed where nothing is answered",
+              n, most);
     return false;
 }
 
@@ -113,6 +114,13 @@ static void drop_format(struct turn *t)
     t->rules.format = FORMAT_TEXT;
 }
 
+static bool may_call_or_text(const struct turn *t, const struct server *s)
+{
+    struct answer_rules r = t->rules;
+    r.tools = dialog_tools_text(t->dialog, s->model, &r.n_tools);
+    return answer_rules_may_call_or_text(&r);
+}
+
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 {
     if (t->rules.format != FORMAT_TEXT && answer_rules_must_call(&t->rules))
@@ -124,7 +132,7 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
     }
     t->rules.n_said = t->prompt.n_text;
     t->rules.spoke = t->prompt.n_text > 0;
-    if (t->rules.format != FORMAT_TEXT &&
+    if (t->rules.format != FORMAT_TEXT && !may_call_or_text(t, s) &&
         !dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f))
         return false;
     t->rules.opened |= t->prompt.in_thought;
@@ -187,14 +195,16 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
                                      .stop = t->stop,
                                      .n_stop = t->n_stop,
                                      .ignore_end = t->params.ignore_end,
-                                     .only_text = t->rules.format != FORMAT_TEXT};
+                                     .only_text = t->rules.format == FORMAT_TEXT ? 0
+                                                  : may_call_or_text(t, s)       ? 2
+                                                                                 : 1};
     bool ok = true;
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
     for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
         struct job_request job;
         p.first_call = answer_first_call();
         ok = make_job(t, s, i, exchange_client(x), &job, f);
-        p.plain = p.only_text && !answer_rules_think(&t->rules, s);
+        p.plain = p.only_text == 1 && !answer_rules_think(&t->rules, s);
         if (ok)
             ok = answers_add(all, s, x, &p, &job, f);
         else
