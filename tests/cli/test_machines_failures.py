@@ -144,9 +144,9 @@ class Failures(Cli):
     def test_too_many(self):
         self.sentence(self.mpirun(self.run_line(FABLE), n=65), 2, "65 processes were started, want at most 64$")
 
-    def long_text(self, word: str, errors: int = subprocess.DEVNULL, **more: str) -> subprocess.Popen:
+    def long_text(self, word: str, errors: int = subprocess.DEVNULL, how: list[str] = QUIET, **more: str) -> subprocess.Popen:
         """Three machines that write for long; word: among their arguments, so that they are found."""
-        line = [PROGRAM, self.long, word, "-n", "1000000", "-c", "200000", "--ignore-eos", *QUIET]
+        line = [PROGRAM, self.long, word, "-n", "1000000", "-c", "200000", "--ignore-eos", *how]
         job = subprocess.Popen([MPIRUN, "-n", "3", *line], stdout=subprocess.PIPE, stderr=errors,
                                env={**ENVIRONMENT, **more})  # fmt: skip
         self.addCleanup(job.stdout.close)
@@ -172,18 +172,22 @@ class Failures(Cli):
             self.ends(job, word)
 
     def test_interrupted(self):
+        """The text ends as on one machine, with its times, before mpirun ends all."""
         word = f"interrupted{os.getpid()}"
-        job = self.long_text(word)
-        job.send_signal(signal.SIGINT)
-        self.ends(job, word)
+        with tempfile.TemporaryFile() as errors:
+            job = self.long_text(word, errors.fileno(), QUIET[1:])
+            job.send_signal(signal.SIGINT)
+            self.ends(job, word)
+            errors.seek(0)
+            self.assertEqual(len(re.findall(rb"(?m)^prompt \d+ tokens, .*; text \d+ tokens, ", errors.read())), 1)
 
     def test_stopped_waits(self):
         """A process that is stopped is not dead: the others wait, and go on with it."""
         word = f"stopped{os.getpid()}"
-        job = self.long_text(word)
+        job = self.long_text(word, TERN_LOST_AFTER="30")
         stopped = started_with(word)[1]
         os.kill(stopped, signal.SIGSTOP)
-        time.sleep(3)
+        time.sleep(6)
         self.assertIsNone(job.poll())
         os.kill(stopped, signal.SIGCONT)
         self.assertTrue(job.stdout.read(1000))
@@ -221,7 +225,7 @@ class Failures(Cli):
         word = f"never{os.getpid()}"
         job = self.long_text(word, TERN_LOST_AFTER="0")
         os.kill(started_with(word)[1], signal.SIGSTOP)
-        time.sleep(8)
+        time.sleep(12)
         self.assertIsNone(job.poll())
         job.send_signal(signal.SIGINT)
         self.ends(job, word)
