@@ -91,15 +91,12 @@ struct tern_cost {
 void tern_batch_cost(const tern_context *ctx, struct tern_cost *cost);
 
 /* What the machine can do with the threads and the target of a model, or, with model NULL, with those
- * that a model has by default. Each call measures for about a fifth of a second. A meter holds the
- * buffer that is read: 512 MiB, or less if memory is short. Close it before the model. */
+ * that a model has by default; for a model on several machines, what all do together when each does its
+ * share. Each call measures for about a fifth of a second. A meter holds the buffer that is read: 512 MiB,
+ * or less if memory is short. Close it before the model. */
 typedef struct tern_meter tern_meter;
 enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
 void tern_meter_close(tern_meter *meter);
-#ifdef TERN_MPI
-/* Of a model on several machines all of them measure at the same time: how fast they are together, when each
- * does its share. */
-#endif
 double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
 /* 1e9 multiply-adds per second of the instructions that a dot with weights of `type` takes, with
  * operands in registers. *instruction (may be NULL) names them. 0 if there is only plain C. */
