@@ -26,22 +26,22 @@ OPENS = (r"{{- '<think>\n\n</think>\n\n' }}", r"{{- '<think>\n\n</think>\n\n' }}
 EVEN = 0.2  # scale of the final norm: no token is much more probable than others
 
 
-def byte_tokenizer(marks: tuple[str, ...] = ()) -> tokenizer.Tokenizer:
-    """All bytes, the marks of the template, and more of them as the last tokens"""
+def byte_tokenizer(marks: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> tokenizer.Tokenizer:
+    """All bytes, the marks of the template, and more of them and of words as the last tokens"""
     vocab = {s: i for i, s in enumerate([*SPECIAL, *WORDS])}
     for unit in sorted(pre_tokenizers.ByteLevel.alphabet()):
         vocab[unit] = len(vocab)
-    vocab |= {s: len(vocab) + i for i, s in enumerate(marks)}
+    vocab |= {s: len(vocab) + i for i, s in enumerate((*marks, *words))}
     t = tokenizers.Tokenizer(models.BPE(vocab, [], unk_token="<unk>"))
     t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in (*SPECIAL, *marks)])
-    t.add_tokens([AddedToken(s, special=False, normalized=False) for s in WORDS])
+    t.add_tokens([AddedToken(s, special=False, normalized=False) for s in (*WORDS, *words)])
     text = t.to_str()
     return tokenizer_json.from_json(json.loads(text), "the test", {"bos_token": "<s>", "eos_token": "</s>"}, text)
 
 
-def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768, marks: tuple[str, ...] = ()) -> Path:
-    t = byte_tokenizer(marks)
+def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768, marks: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Path:
+    t = byte_tokenizer(marks, words)
     source = (TEMPLATES / f"{template}.jinja").read_text().replace(*OPENS)
     learned = learn.learn(template, source, {"bos_token": "<s>", "eos_token": "</s>"}, t)
     return write_bytes_model(path, t, max_seq, {"chat": chat.section(learned)})
@@ -89,6 +89,11 @@ def kept(name: str, *how: object) -> str:
 
 def thinker() -> str:
     return kept("thinker")
+
+
+def speller(word: str) -> str:
+    """One with a token more, so that long texts have few"""
+    return kept("speller", "qwen3", 32768, (), (word,))
 
 
 def caller(notation: str, *marks: str) -> str:

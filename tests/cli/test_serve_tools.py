@@ -9,7 +9,7 @@ import unittest
 
 from openai_case import HI, STOP, WEATHER, Client, deltas, openai
 from serve_case import SLOW
-from serve_models import THINK, THINK_END, caller, thinker
+from serve_models import THINK, THINK_END, caller, speller, thinker
 
 ENDS, THOUGHT_END, CALL = (1, 4), 6, 7  # ids in the vocabulary of serve_models
 
@@ -534,6 +534,38 @@ class Tools(Client):
             self.assertEqual(self.server.post("/v1/chat/completions", choice)[2]["choices"][0]["message"]["content"], "<think>a</think>")
             if not thinks:
                 self.assertNotIn("reasoning_content", message)
+
+
+class LongCalls(Client):
+    """Arguments of 100 KB, of 40 bytes a token"""
+
+    WORD = "abcdefghijklmnopqrstuvwxyz0123456789_-+ "
+
+    @classmethod
+    def setUpClass(cls):
+        cls.MODEL, cls.ARGUMENTS = speller(cls.WORD), ["--ctx-size", "16384", "--parallel", "1"]
+        super().setUpClass()
+
+    def test_streamed_and_whole(self):
+        """Are the same in every API."""
+        text = self.WORD * 2560
+        schema = {"type": "object", "properties": {"input": {"const": text}}, "required": ["input"], "additionalProperties": False}
+        tool, want = {"name": "write", "parameters": schema}, {"input": text}
+        chat = {"messages": HI, "max_tokens": 8000, "tools": [{"type": "function", "function": tool}], "tool_choice": "required", "parallel_tool_calls": False,
+                "chat_template_kwargs": {"enable_thinking": False}}  # fmt: skip
+        whole = self.post("/v1/chat/completions", chat)[2]["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+        self.assertEqual(json.loads(whole), want)
+        events = [json.loads(data) for _, data in self.events("/v1/chat/completions", {**chat, "stream": True}) if data != "[DONE]"]
+        self.assertEqual("".join(c["function"]["arguments"] for e in events if e["choices"] for c in e["choices"][0]["delta"].get("tool_calls") or []), whole)
+        response = {"input": "Hi", "max_output_tokens": 8000, "tools": [{"type": "function", **tool}], "tool_choice": "required", "parallel_tool_calls": False, "reasoning": {"effort": "none"}}
+        self.assertEqual(self.post("/v1/responses", response)[2]["output"][0]["arguments"], whole)
+        events = [json.loads(data) for _, data in self.events("/v1/responses", {**response, "stream": True}) if data != "[DONE]"]
+        self.assertEqual("".join(e["delta"] for e in events if e["type"] == "response.function_call_arguments.delta"), whole)
+        self.assertEqual(events[-1]["response"]["output"][0]["arguments"], whole)
+        message = {"messages": HI, "max_tokens": 8000, "tools": [{"name": "write", "input_schema": schema}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
+        self.assertEqual(self.post("/v1/messages", message)[2]["content"][0]["input"], want)
+        events = [json.loads(data) for _, data in self.events("/v1/messages", {**message, "stream": True})]
+        self.assertEqual("".join(e["delta"].get("partial_json", "") for e in events if e["type"] == "content_block_delta"), whole)
 
 
 class Gemma(Client):
