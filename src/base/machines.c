@@ -291,13 +291,14 @@ static const char stays = 0, leaves = 1;
 static struct peer {
     MPI_Request in, out;
     char word;
-    bool left;
+    bool told, left; /* that this rank leaves; it leaves, too */
     uint64_t silent;
 } peers[MOST_MACHINES];
 
 static struct {
     struct ticker *ticker;
     uint64_t seconds;
+    bool leaves;
     void (*lost)(const char *sentence);
 } watch = {.seconds = LOST_SECONDS};
 
@@ -306,20 +307,23 @@ static void listen_to(int r)
     MPI_Irecv(&peers[r].word, 1, MPI_CHAR, r, BEAT_TAG, MPI_COMM_WORLD, &peers[r].in);
 }
 
-static void tell(int r, const char *word)
+/* One thing after the other, and nothing after that this rank leaves */
+static void tell(int r)
 {
+    struct peer *p = &peers[r];
     int sent = 0;
-    MPI_Test(&peers[r].out, &sent, MPI_STATUS_IGNORE);
-    if (sent) /* else it does not take what it was told before */
-        MPI_Isend(word, 1, MPI_CHAR, r, BEAT_TAG, MPI_COMM_WORLD, &peers[r].out);
+    MPI_Test(&p->out, &sent, MPI_STATUS_IGNORE);
+    if (!sent || p->told)
+        return;
+    MPI_Isend(watch.leaves ? &leaves : &stays, 1, MPI_CHAR, r, BEAT_TAG, MPI_COMM_WORLD, &p->out);
+    p->told = watch.leaves;
 }
 
-/* All that rank r has said; true when it is lost */
-static bool hear(int r)
+/* All that rank r has said */
+static void hear(int r)
 {
     struct peer *p = &peers[r];
     int heard = 0;
-    p->silent++;
     MPI_Test(&p->in, &heard, MPI_STATUS_IGNORE);
     while (heard && !p->left) {
         p->silent = 0;
@@ -329,31 +333,37 @@ static bool hear(int r)
             MPI_Test(&p->in, &heard, MPI_STATUS_IGNORE);
         }
     }
-    return !p->left && watch.seconds && p->silent > watch.seconds;
 }
 
 static void end_job(int r)
 {
     struct tern_error e;
     (void)error_set(&e, TERN_IO, "%s (rank %d) has not been heard of for %d s: the job ends",
-                    world.places[r].host, r, (int)watch.seconds);
+                    machines_host(r), r, (int)watch.seconds);
     if (watch.lost)
         watch.lost(e.text);
     MPI_Abort(MPI_COMM_WORLD, TERN_IO);
 }
 
+/* Two machines that lose sight of each other leave it to the first one, which says so. */
+static uint64_t patience_with(int r)
+{
+    return watch.seconds + (world.rank && r ? 2 : 0);
+}
+
 static void beat(void)
 {
-    int lost = -1;
     lock_take(world.lock);
     for (int r = 0; r < world.size; r++) {
-        if (r == world.rank || peers[r].left)
+        struct peer *p = &peers[r];
+        if (r == world.rank || p->left)
             continue;
-        tell(r, &stays);
-        lost = hear(r) ? r : lost;
+        p->silent++;
+        tell(r);
+        hear(r);
+        if (!p->left && watch.seconds && p->silent > patience_with(r))
+            end_job(r);
     }
-    if (lost >= 0)
-        end_job(lost);
     lock_leave(world.lock);
 }
 
@@ -371,19 +381,31 @@ static enum tern_status begin_to_watch(void (*lost)(const char *sentence), struc
     return world.size > 1 ? ticker_open(&watch.ticker, beat, e) : TERN_OK;
 }
 
+static bool all_leave(void)
+{
+    bool all = true;
+    lock_take(world.lock);
+    watch.leaves = true;
+    for (int r = 0; r < world.size; r++) {
+        struct peer *p = &peers[r];
+        if (r == world.rank)
+            continue;
+        tell(r);
+        hear(r);
+        all &= p->told && p->left;
+    }
+    lock_leave(world.lock);
+    return all;
+}
+
+/* All watch until all have said that they leave: MPI ends with no word on its way. */
 static void end_watch(void)
 {
+    while (watch.ticker && !all_leave())
+        nap(NAP_NS);
     ticker_close(watch.ticker);
-    for (int r = 0; r < world.size && watch.ticker; r++) {
-        if (r == world.rank || peers[r].left)
-            continue;
-        tell(r, &leaves);
-        (void)hear(r);
-        if (!peers[r].left) {
-            MPI_Cancel(&peers[r].in);
-            MPI_Wait(&peers[r].in, MPI_STATUS_IGNORE);
-        }
-    }
+    for (int r = 0; r < world.size && watch.ticker; r++)
+        MPI_Wait(&peers[r].out, MPI_STATUS_IGNORE);
     watch.ticker = NULL;
 }
 

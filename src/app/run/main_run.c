@@ -210,12 +210,12 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     return s;
 }
 
-/* A sentence about the weights file names it. */
+/* A sentence about the weights file names it, once. */
 static void name_model(enum tern_status s, const char *model, struct tern_error *e)
 {
-    size_t n = model ? strlen(model) : 0;
     struct tern_error cause = *e;
-    if (n && s == TERN_BAD_FILE && strncmp(e->text, model, n) && strncmp(e->text, "--", 2))
+    if (model && *model && s == TERN_BAD_FILE && !strstr(e->text, model) &&
+        strncmp(e->text, "--", 2))
         snprintf(e->text, sizeof e->text, "%.200s: %.300s", model, cause.text);
 }
 
