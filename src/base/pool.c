@@ -16,11 +16,11 @@
 #include "base/fpenv.h"
 #include "base/thread_count.h"
 #include "base/strict.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -373,35 +373,16 @@ void pool_cut(struct pool *p, size_t pieces)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Signals are for the threads of the program that uses the library, except those that a thread's
- * own access raises: blocked, they would end the process without asking its handler. */
-static void worker_signals(sigset_t *set)
-{
-    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigfillset(set);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        sigdelset(set, own[i]);
-}
-
-/* Starts the workers; they inherit the signal mask. False when the system has no more threads. */
+/* Starts the workers; false when the system has no more threads. */
 static bool start_workers(struct pool *p)
 {
-    pthread_attr_t attr;
-    sigset_t mask, old;
     bool ok = true;
-
-    worker_signals(&mask);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &mask, &old);
     for (int i = 1; i < p->n_threads && ok; i++) {
         struct seat *s = &p->seats[i];
         s->pool = p, s->index = i, s->spin_ns = p->seats[0].spin_ns;
-        ok = !pthread_create(&s->thread, &attr, worker_main, s);
+        ok = thread_start(&s->thread, STACK_BYTES, worker_main, s);
         p->n_started += ok;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
     return ok;
 }
 

@@ -4,11 +4,11 @@
 #ifdef TERN_MPI
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fpenv.h"
+#include "base/thread.h"
 
 struct relay {
     pthread_t thread;
@@ -89,20 +89,15 @@ void relay_run(struct relay *r, void (*fn)(void *work), void *const works[2])
 enum tern_status relay_open(struct relay **out, struct tern_error *e)
 {
     struct relay *r = *out = calloc(1, sizeof *r);
-    sigset_t all, old;
     if (!r)
         return error_memory(e, "a thread", sizeof *r);
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&r->thread, NULL, partner, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!failed)
+    if (thread_start(&r->thread, 0, partner, r))
         return TERN_OK;
     free(r);
     *out = NULL;
-    return error_set(e, TERN_NO_MEMORY, "the system has no thread more");
+    return error_set(e, TERN_NO_MEMORY, "the system has no more threads");
 }
 
 void relay_close(struct relay *r)

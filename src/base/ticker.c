@@ -4,10 +4,11 @@
 #ifdef TERN_MPI
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "base/thread.h"
 
 struct ticker {
     pthread_t thread;
@@ -43,7 +44,6 @@ enum tern_status ticker_open(struct ticker **out, void (*fn)(void), struct tern_
 {
     struct ticker *t = *out = calloc(1, sizeof *t);
     pthread_condattr_t moves_forward;
-    sigset_t all, old;
     if (!t)
         return error_memory(e, "a thread", sizeof *t);
     t->fn = fn;
@@ -52,15 +52,11 @@ enum tern_status ticker_open(struct ticker **out, void (*fn)(void), struct tern_
     pthread_condattr_setclock(&moves_forward, CLOCK_MONOTONIC);
     pthread_cond_init(&t->changed, &moves_forward);
     pthread_condattr_destroy(&moves_forward);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&t->thread, NULL, tick, t);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!failed)
+    if (thread_start(&t->thread, 0, tick, t))
         return TERN_OK;
     free(t);
     *out = NULL;
-    return error_set(e, TERN_NO_MEMORY, "the system has no thread more");
+    return error_set(e, TERN_NO_MEMORY, "the system has no more threads");
 }
 
 void ticker_close(struct ticker *t)

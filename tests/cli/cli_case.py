@@ -126,8 +126,9 @@ def catches(p: subprocess.Popen, number: int) -> bool:
     return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
 
 
-def processor_seconds(p: subprocess.Popen) -> float:
-    with open(f"/proc/{p.pid}/stat") as f:
+def processor_seconds(p: subprocess.Popen | int) -> float:
+    """Of a process, or of the one with this number"""
+    with open(f"/proc/{p if isinstance(p, int) else p.pid}/stat") as f:
         fields = f.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -11,7 +11,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cli_case import ROOT, Cli
+from cli_case import ROOT, Cli, processor_seconds, until
 from machines_case import ENVIRONMENT, MPI, MPICC, MPIRUN, WHY
 
 PROGRAM = str((MPI / "run").resolve())
@@ -170,6 +170,25 @@ class Failures(Cli):
             job = self.long_text(word)
             os.kill(started_with(word)[which], signal.SIGKILL)
             self.ends(job, word)
+
+    def test_cut_while_running(self):
+        """The file of rank 0 is cut while a long prompt is evaluated, of which two halves take turns, each in its own thread."""
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        prompt, cut = folder / "prompt", folder / "cut.bin"
+        prompt.write_text("abc" * 10000)
+        for i in range(4):  # each may be in the other thread
+            shutil.copy(self.long, cut)
+            line = ["-f", str(prompt), "-n", "1", "-b", "512", *QUIET]
+            command = [MPIRUN, "-n", "1", PROGRAM, str(cut), *line, ":", "-n", "1", PROGRAM, self.long, *line]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as job:
+                until(lambda: [pid for pid in started_with(str(cut)) if processor_seconds(pid) > 0.5])
+                time.sleep(i / 20)
+                os.truncate(cut, 4096)
+                _, error = job.communicate(timeout=SECONDS)
+            said = [text for text in error.decode().splitlines() if text.startswith("run: ")]
+            self.assertEqual((len(said), job.returncode), (1, 4), error)
+            self.assertIn(f"{cut}: model file changed while running", said[0])
 
     def test_interrupted(self):
         """The text ends as on one machine, with its times, before mpirun ends all."""

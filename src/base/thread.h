@@ -1,0 +1,13 @@
+/* A thread of the library's own. Signals are for the threads of the program that uses the library, except
+ * those that a thread's own access raises: blocked, they would end the process without asking its handler. */
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* False when the system has no more threads. stack_bytes 0: as the system has it */
+bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*fn)(void *arg), void *arg);
+
+#endif
