@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# run-tests: long
 # Several machines: processes that mpirun starts here give the bits of one, whatever their number, their
 # threads, their targets and their shares. LONG_MACHINES=1 runs all golden models on any number; else numbers
 # above 3 get a fifth. A random sequence of calls (SEED) gives the same on 1 and on 3.

@@ -2,6 +2,7 @@
  * and numbers, kernel_trials.h; SEED varies them), ref.c is right in binary64, and kernels_init
  * finds a kernel that is not. KERNELS_EXHAUSTIVE=1 adds all 2^32 inputs of f32 to f16,
  * and all arguments of exp and tanh from -0 to -110. */
+/* run-tests: long */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "kernels/math_constants.h"
 #include "suite.h"
 
-enum { TRIALS = 400, QUICK_TRIALS = 100 };
+enum { TRIALS = 400, QUICK_TRIALS = 50 };
 
 static uint64_t first_seed(void)
 {

@@ -1,5 +1,6 @@
 /* States of recurrent layers: whatever was taken back, forked, cancelled, guessed or saved, the logits
  * are those of single steps. The golden models with a state, of each kind of mixer. */
+/* run-tests: long */
 #include "model/recurrent.h"
 
 #include <stdio.h>
