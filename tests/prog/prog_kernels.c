@@ -59,7 +59,7 @@ static int print_default(void)
 static size_t enough(void)
 {
     const char *emulator = getenv("EMULATOR");
-    return emulator && !*emulator ? 20 : 200;
+    return emulator && !*emulator ? 2 : 200;
 }
 
 int main(int argc, char **argv)
