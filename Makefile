@@ -110,10 +110,10 @@ UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_% \
 UNIT_LIB := $(BUILD)/tests/libunit.a
 SUPPORT_LIB := $(if $(SUPPORT_OBJ),$(BUILD)/tests/libsupport.a)
 # Suites in which threads meet, and so what the thread sanitizer runs. It needs a larger stack than
-# test_small_stack gives. test_no_io fails calls of one thread. In the others hardly two threads meet, or
-# they meet as in test_golden: in the pool, below one caller.
+# test_small_stack gives. test_no_io fails calls of one thread; test_stop, test_resume and test_memory_plan have one.
+# In the others hardly two threads meet, or they meet as in test_golden: in the pool, below one caller.
 THREADED = $(filter-out test_small_stack test_no_io test_rope test_chat_turns test_bombs test_prefix_file \
-	test_receipt test_speculate test_text_steps,$(notdir $(basename \
+	test_receipt test_speculate test_text_steps test_stop test_resume test_memory_plan,$(notdir $(basename \
 	$(shell grep -lE 'pthread_create|pool_open|n_threads|jobs_start' tests/unit/test_*.c))))
 
 # One job per processor, unless make was started with a number of its own.

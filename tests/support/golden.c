@@ -60,6 +60,11 @@ int golden_few(int n)
     return (n + part - 1) / part;
 }
 
+int golden_alone(int n)
+{
+    return golden_is_threaded() ? 0 : n;
+}
+
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab)
 {
     for (size_t i = 0; i < n; i++) {

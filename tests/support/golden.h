@@ -24,6 +24,7 @@ bool golden_is_quick(void);
 bool golden_is_threaded(void);
 bool golden_is_due(int i);
 int golden_few(int n);
+int golden_alone(int n); /* of n tests of one thread: all, or none under the thread sanitizer */
 
 /* max|a - b| / max|b| of n numbers; not a number where a difference is none */
 double golden_distance(const float *a, const float *b, size_t n);

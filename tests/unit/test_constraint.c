@@ -187,8 +187,6 @@ static size_t wander(tern_constraint_state *s, size_t n, tern_token *walked, con
 
 START_TEST(masks_are_what_trying_every_token_finds)
 {
-    if (golden_is_threaded() && !golden_is_due(_i))
-        return;
     open_model(vocabularies[_i % N_VOCABULARIES]);
     const int at = _i / N_VOCABULARIES;
     tern_constraint *c = open_case(at);
@@ -236,8 +234,6 @@ END_TEST
 
 START_TEST(tokens_are_taken_back_and_states_copied)
 {
-    if (golden_is_threaded() && !golden_is_due(_i))
-        return;
     open_model("llama3");
     tern_constraint *c = open_case(_i);
     tern_token walked[40], again[40];
@@ -577,10 +573,12 @@ START_TEST(threads_share_a_constraint)
 }
 END_TEST
 
-SUITE("constraint", LOOP(masks_are_what_trying_every_token_finds, 0, N_CASES *N_VOCABULARIES),
-      LOOP(a_vocabulary_without_bytes_has_no_dead_end, 0, 3),
-      LOOP(tokens_are_taken_back_and_states_copied, 0, N_CASES),
-      LOOP(forced_tokens_are_the_only_text, 0, N_VOCABULARIES),
+SUITE("constraint",
+      LOOP(masks_are_what_trying_every_token_finds, 0, golden_alone(N_CASES *N_VOCABULARIES)),
+      LOOP(a_vocabulary_without_bytes_has_no_dead_end, 0, golden_alone(3)),
+      LOOP(tokens_are_taken_back_and_states_copied, 0, golden_alone(N_CASES)),
+      LOOP(forced_tokens_are_the_only_text, 0, golden_alone(N_VOCABULARIES)),
       TEST(what_does_not_fit_or_exist_is_refused), TEST(threads_share_a_constraint),
-      LOOP(all_memory_is_counted, 0, N_CASES), TEST(room_is_made),
-      TEST(files_begin_with_a_mark_or_without), TEST(what_fills_the_budget_is_dropped))
+      LOOP(all_memory_is_counted, 0, golden_alone(N_CASES)), TEST(room_is_made),
+      TEST(files_begin_with_a_mark_or_without),
+      LOOP(what_fills_the_budget_is_dropped, 0, golden_alone(1)))

@@ -86,6 +86,8 @@ START_TEST(test_logits_and_tokens)
     tern_model *model = NULL;
     tern_context *ctx = NULL;
     char path[256];
+    if (golden_is_threaded() && _i % 4)
+        return;
     golden_read(&g, golden_names[_i]);
     ck_assert_uint_ge(g.n_rows, 6);
     golden_write(path, sizeof path, &g, TERN_F32);
