@@ -196,7 +196,8 @@ static void check(const struct bomb *b, size_t max_bytes, uint64_t max_steps)
                                 .max_bytes = max_bytes,
                                 .max_steps = max_steps}};
     double best = 1e9;
-    for (int i = 0; i < TRIES && best > SECONDS; i++) {
+    const bool slow = getenv("QUICK"); /* the time does not count */
+    for (int i = 0; i < (slow ? 1 : TRIES) && best > SECONDS; i++) {
         allocs_start(0, 0);
         run(&w);
         peak = allocs_peak();
@@ -209,7 +210,7 @@ static void check(const struct bomb *b, size_t max_bytes, uint64_t max_steps)
                   "%.60s%.60s: %s", b->head, b->piece, w.error.text);
     ck_assert_msg(b->answer == EITHER || (b->answer == OPENS) == !w.status, "%.60s%.60s: %s",
                   b->head, b->piece, w.error.text);
-    if (!getenv("QUICK"))
+    if (!slow)
         ck_assert_msg(best <= SECONDS, "%.60s%.60s: %.1f ms", b->head, b->piece, best * 1e3);
 }
 

@@ -1,4 +1,5 @@
 /* Receipts of what was not generated are refuted or refused; some answers have none. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ START_TEST(any_other_token_is_named)
     struct story *s = malloc(sizeof *s);
     static const tern_token others[] = {-1, INT32_MAX, 1024, 0, 5};
     story_long(s);
-    for (size_t i = 0; i < s->n_answer; i += golden_is_quick() ? 7 : 1) {
+    for (size_t i = 0; i < s->n_answer; i += golden_is_quick() ? 19 : 1) {
         tern_token own = s->answer[i], other = i % 6 ? others[i % 6 - 1] : own ^ 1;
         other += other == own;
         s->answer[i] = other;
@@ -48,7 +49,7 @@ START_TEST(any_other_byte_is_refused)
     struct story *s = malloc(sizeof *s);
     struct tern_receipt_verdict v;
     story_long(s);
-    for (size_t i = 0; i + 1 < s->n; i += golden_is_quick() ? 5 : 1) {
+    for (size_t i = 0; i + 1 < s->n; i += golden_is_quick() ? 23 : 1) {
         struct tern_error e = {0};
         char own = s->text[i];
         s->text[i] = (char)(own ^ (1 << i % 7));
@@ -138,12 +139,13 @@ static size_t change_each(const struct story *s, const struct receipt *own,
     static char text[20000];
     struct tern_receipt_verdict v;
     size_t told = 0;
+    const int most = golden_is_quick() ? 1 : INT_MAX; /* ways */
     for (; m->name; m++) {
         if (m->kind >= RECEIPT_MEMBERS)
             told += own->is_bound || m->kind == RECEIPT_MEMBERS
                         ? change_each(s, own, m->members, !strcmp(m->name, "model"))
                         : 0;
-        for (int way = 0, ways = 1; m->kind < RECEIPT_BYTES && way < ways; way++) {
+        for (int way = 0, ways = 1; m->kind < RECEIPT_BYTES && way < ways && way < most; way++) {
             struct receipt r = *own;
             struct tern_error e = {0};
             ways = change(&r, m, way);
@@ -176,7 +178,7 @@ START_TEST(any_other_value_is_refuted_or_refused_or_as_true)
         story_must_hold(s);
     }
     ck_assert(!receipt_read(&own, &memory, s->text, s->n, NULL));
-    ck_assert_uint_gt(change_each(s, &own, receipt_members, false), 40);
+    ck_assert_uint_gt(change_each(s, &own, receipt_members, false), golden_is_quick() ? 20 : 40);
     receipt_close(&memory);
     free(s);
 }
