@@ -1,4 +1,5 @@
 """Two hosts, each a network namespace with a name of its own, and the cable between them is cut."""
+# run-tests: waits
 
 import os
 import re
