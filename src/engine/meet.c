@@ -31,7 +31,7 @@ struct report { /* of a machine: what became of what it did */
     /* Of a model that it opened */
     uint32_t arith, speed; /* speed: where shares are measured */
     uint64_t content_id;
-    char version[16], share[256];
+    char version[16], share[MOST_SHARES];
 };
 
 static struct report reports[MOST_MACHINES];

@@ -36,7 +36,8 @@ void *part_map(const struct file_part *p, int fd);
 
 bool part_holds(const struct file_part *p, uint64_t begin, uint64_t end);
 
-/* Its shares as --share takes them: "3,2,1" */
+/* Its shares as --share takes them: "3,2,1", numbers below a million */
+enum { MOST_SHARES = 7 * MOST_MACHINES };
 void part_shares(const struct file_part *p, char *text, size_t size);
 
 /* Where byte `offset` of the whole, which the part holds, lies in its file */

@@ -211,7 +211,7 @@ void weights_mapping(const struct weights *w, const void **start, size_t *bytes)
 
 enum tern_status weights_take_slices(struct weights *w, struct slices s, struct tern_error *e)
 {
-    char shares[256];
+    char shares[MOST_SHARES];
     free(w->slices.list);
     w->slices = s;
     for (size_t i = 0; i < s.n && w->part; i++) {

@@ -141,6 +141,11 @@ class Failures(Cli):
         self.sentence(done, 4, r": it ended before it opened the model$")
         self.sentence(self.mpirun(self.run_line(FABLE, "--share", "1,2,3"), n=2), 2, "the shares '1,2,3' are not 2 ")
 
+    def test_many_shares(self):
+        """The longest text of shares is that of the most machines."""
+        done = self.mpirun(self.run_line(FABLE, "--share", ",".join(["999999"] * 40)), n=40)
+        self.assertEqual((done.returncode, done.stdout), (0, self.good(FABLE, "The cat", "-n", "3", *QUIET)))
+
     def test_too_many(self):
         self.sentence(self.mpirun(self.run_line(FABLE), n=65), 2, "65 processes were started, want at most 64$")
 
