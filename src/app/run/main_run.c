@@ -210,11 +210,18 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     return s;
 }
 
-/* A sentence about the weights file names it, once. */
+/* At its begin, or behind the name of a machine */
+static bool is_named(const char *model, const char *sentence)
+{
+    const char *at = strstr(sentence, model);
+    return at && (at == sentence || (at[-1] == ' ' && at[strlen(model)] == ':'));
+}
+
+/* A sentence about the weights file names it. */
 static void name_model(enum tern_status s, const char *model, struct tern_error *e)
 {
     struct tern_error cause = *e;
-    if (model && *model && s == TERN_BAD_FILE && !strstr(e->text, model) &&
+    if (model && *model && s == TERN_BAD_FILE && !is_named(model, e->text) &&
         strncmp(e->text, "--", 2))
         snprintf(e->text, sizeof e->text, "%.200s: %.300s", model, cause.text);
 }
