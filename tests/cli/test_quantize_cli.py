@@ -162,8 +162,8 @@ class Quantize(Cli):
         folder.mkdir()
         source, text = folder / "source.bin", folder / "text.txt"
         text.write_bytes(b"One day a cat sat on a mat. The dog saw it and ran away. " * 12000)
-        for number, pauses in ((signal.SIGINT, (0, 0.3, 2)), (signal.SIGTERM, (1,)), (signal.SIGHUP, (0.5,)),
-                               (signal.SIGBUS, (1,)), (signal.SIGQUIT, (0.3,))):  # fmt: skip
+        for number, pauses in ((signal.SIGINT, (0, 0.3, 1)), (signal.SIGTERM, (0.5,)), (signal.SIGHUP, (0.5,)),
+                               (signal.SIGBUS, (0.5,)), (signal.SIGQUIT, (0.3,))):  # fmt: skip
             for pause in pauses:
                 shutil.copyfile(FABLE, source)
                 p = subprocess.Popen(
