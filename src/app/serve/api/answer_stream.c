@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/cli/certain.h"
+#include "app/serve/array_room.h"
 
 /* One list of tokens, in order: first those that came with the last part, then those that the parser has and
  * that wait for a part, then those that wait until their text is certain. */
@@ -114,17 +115,9 @@ void answer_stream_close(struct answer_stream *a)
 
 static bool make_room(struct waiting *w)
 {
-    if (w->n < w->room)
-        return true;
-    size_t room = 2 * w->room + 16;
-    struct answer_token *token = realloc(w->token, room * sizeof *token);
-    if (token)
-        w->token = token;
-    struct tern_choice *top = token ? realloc(w->top, room * JOB_TOP_MAX * sizeof *top) : NULL;
-    if (!top)
-        return false;
-    w->top = top, w->room = room;
-    return true;
+    size_t room = w->room;
+    return array_room(&w->token, &room, w->n, sizeof *w->token) &&
+           array_room(&w->top, &w->room, w->n, JOB_TOP_MAX * sizeof *w->top);
 }
 
 static void keep_token(struct waiting *w, const struct job_event *e)

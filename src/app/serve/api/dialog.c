@@ -8,6 +8,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/api/dialog_parts.h"
+#include "app/serve/array_room.h"
 #include "app/serve/http/json_plain.h"
 
 struct dialog *dialog_open(void)
@@ -64,14 +65,9 @@ void dialog_join(struct growing_text *to, const char *text, size_t n)
 
 static struct speech *add(struct dialog *d, enum speech_role role, const char *text, size_t n)
 {
-    if (d->n == d->room) {
-        size_t room = 2 * d->room + 8;
-        struct speech *more = realloc(d->said, room * sizeof *more);
-        if (!more) {
-            d->failed = true;
-            return NULL;
-        }
-        d->said = more, d->room = room;
+    if (!array_room(&d->said, &d->room, d->n, sizeof *d->said)) {
+        d->failed = true;
+        return NULL;
     }
     struct speech *t = &d->said[d->n++];
     *t = (struct speech){.role = role};
@@ -149,24 +145,13 @@ static char *make_arguments(struct dialog *d, const char *text, size_t n)
     return out;
 }
 
-static bool make_call_room(struct speech *t)
-{
-    if (t->n_calls < t->calls_room)
-        return true;
-    size_t room = 2 * t->calls_room + 4;
-    struct speech_call *more = realloc(t->calls, room * sizeof *more);
-    if (more)
-        t->calls = more, t->calls_room = room;
-    return more;
-}
-
 void dialog_call(struct dialog *d, const char *id, const char *name, const char *arguments,
                  size_t n)
 {
     struct speech *t = d->n ? &d->said[d->n - 1] : NULL;
     if (!t || t->role != SPEECH_ASSISTANT)
         t = add(d, SPEECH_ASSISTANT, "", 0);
-    if (!t || !make_call_room(t)) {
+    if (!t || !array_room(&t->calls, &t->calls_room, t->n_calls, sizeof *t->calls)) {
         d->failed = true;
         return;
     }

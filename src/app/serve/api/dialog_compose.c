@@ -5,6 +5,7 @@
 
 #include "app/cli/utf8.h"
 #include "app/serve/api/dialog_parts.h"
+#include "app/serve/array_room.h"
 
 bool dialog_is_word(char c)
 {
@@ -35,13 +36,8 @@ json_t *dialog_json_grown(const struct growing_text *t)
 /* Memory that lives as long as what is composed. */
 static void *take(struct composed *c, size_t bytes)
 {
-    if (c->n_memory == c->memory_room) {
-        size_t room = 2 * c->memory_room + 16;
-        void **more = realloc(c->memory, room * sizeof *more);
-        if (more)
-            c->memory = more, c->memory_room = room;
-    }
-    void *p = c->n_memory < c->memory_room ? calloc(1, bytes ? bytes : 1) : NULL;
+    bool room = array_room(&c->memory, &c->memory_room, c->n_memory, sizeof *c->memory);
+    void *p = room ? calloc(1, bytes ? bytes : 1) : NULL;
     if (p)
         c->memory[c->n_memory++] = p;
     c->failed |= !p;
@@ -62,17 +58,11 @@ void compose_close(struct composed *c)
 
 static struct tern_chat_message *push(struct composed *c, const char *role)
 {
-    if (c->n == c->room) {
-        size_t room = 2 * c->room + 16;
-        struct tern_chat_message *list = realloc(c->list, room * sizeof *list);
-        if (list)
-            c->list = list;
-        struct growing_text *texts = list ? realloc(c->texts, room * sizeof *texts) : NULL;
-        if (!texts) {
-            c->failed = true;
-            return NULL;
-        }
-        c->texts = texts, c->room = room;
+    size_t room = c->room;
+    if (!array_room(&c->list, &room, c->n, sizeof *c->list) ||
+        !array_room(&c->texts, &c->room, c->n, sizeof *c->texts)) {
+        c->failed = true;
+        return NULL;
     }
     c->texts[c->n] = (struct growing_text){0};
     c->list[c->n] = (struct tern_chat_message){.role = role};
