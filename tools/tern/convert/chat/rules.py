@@ -7,6 +7,7 @@ and ("value", what, style) a printed value. BOS and EOS are steps that only the 
 tokenizer's own, whatever their names.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,23 +100,29 @@ def when_text(text: str, thoughts: Thoughts) -> int:
     return out | (0 if thinks.strip("\n") else THINKS_EMPTY) | (0 if thinks.strip() else THINKS_BLANK)
 
 
-def when_places(turns: Sequence[dict]) -> list[int]:
-    """Conditions on the place of each message, the system's not counted, among the others: in one pass, as conversations
-    of thousands of messages are tried."""
-    roles, out, first = [m["role"] for m in turns], [], {}
+def when_places(turns: Sequence[dict]) -> Sequence[int]:
+    """Conditions on the place of each message, the system's not counted, among the others."""
+    return places(bytes(KINDS[m["role"]] | min(len(m.get("tool_calls", ())), 2) << 2 | (not m["content"]) << 4 for m in turns))
+
+
+@functools.lru_cache(1024)
+def places(turns: bytes) -> tuple[int, ...]:
+    """The same of messages of which each is a byte: its kind, 0, 1 or 2 (more) calls, whether it is empty. In one pass, as
+    conversations of thousands of messages are tried; and once, as most are tried with many texts."""
+    roles, out, first = [m & KIND for m in turns], [], {}
     final = {role: i for i, role in enumerate(roles)}
-    answers = [i for i, m in enumerate(turns) if m["role"] == "assistant" and not m.get("tool_calls")]
+    answers = [i for i, m in enumerate(turns) if m & 15 == ASSISTANT]  # without calls
     last_answer = answers[-1] if answers else -1
     caller = 0
     for i, role in enumerate(roles):
-        caller = caller if role == "tool" else i
-        when = KINDS[role] | (FIRST if first.setdefault(role, i) == i else 0) | (FINAL if final[role] == i else 0)
-        when |= (LAST if i + 1 == len(roles) else 0) | (0 if final.get("user", -1) > i else CURRENT)
-        when |= (AFTER_RESULT if i and roles[i - 1] == "tool" else 0) | (BEFORE_RESULT if roles[i + 1 : i + 2] == ["tool"] else 0)
-        when |= CALLER_EMPTY if role == "tool" and not turns[caller]["content"] else 0
-        calls = len(turns[i].get("tool_calls", ()))
+        caller = caller if role == RESULT else i
+        when = role | (FIRST if first.setdefault(role, i) == i else 0) | (FINAL if final[role] == i else 0)
+        when |= (LAST if i + 1 == len(roles) else 0) | (0 if final.get(USER, -1) > i else CURRENT)
+        when |= (AFTER_RESULT if i and roles[i - 1] == RESULT else 0) | (BEFORE_RESULT if roles[i + 1 : i + 2] == [RESULT] else 0)
+        when |= CALLER_EMPTY if role == RESULT and turns[caller] >> 4 else 0
+        calls = turns[i] >> 2 & 3
         out.append(when | (CALLS if calls else 0) | (MANY if calls > 1 else 0) | (ANSWERED if last_answer > i else 0))
-    return out
+    return tuple(out)
 
 
 def when_messages(turns: Sequence[dict], thoughts: Thoughts) -> list[int]:
