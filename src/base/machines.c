@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -453,7 +454,30 @@ static void exchange_places(void)
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.places, sizeof *own, MPI_BYTE, MPI_COMM_WORLD);
 }
 
-enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_error *e)
+/* The first that goes over the network has one form for ever: what follows has that of one build. */
+struct hello {
+    char build[64], host[64];
+};
+
+static enum tern_status compare_builds(const char *build, struct tern_error *e)
+{
+    static struct hello all[MOST_MACHINES];
+    struct hello *own = &all[world.rank];
+    int r = 1;
+    snprintf(own->build, sizeof own->build, "%s", build);
+    gethostname(own->host, sizeof own->host - 1);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, all, sizeof *own, MPI_BYTE, MPI_COMM_WORLD);
+    while (r < world.size && !strncmp(all[r].build, all[0].build, sizeof own->build))
+        r++;
+    if (r >= world.size)
+        return TERN_OK;
+    return error_set(e, TERN_USAGE,
+                     "%.63s has another build of tern (%.63s) than %.63s (%.63s): use one build",
+                     all[r].host, all[r].build, all[0].host, all[0].build);
+}
+
+enum tern_status machines_start(const char *build, void (*lost)(const char *sentence),
+                                struct tern_error *e)
 {
     int given = 0, has = 0;
     MPI_Initialized(&has);
@@ -469,6 +493,9 @@ enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_
     if (world.size > MOST_MACHINES)
         return error_set(e, TERN_USAGE, "%d processes were started, want at most %d", world.size,
                          MOST_MACHINES);
+    enum tern_status s = compare_builds(build, e);
+    if (s)
+        return s;
     exchange_places();
     choose_spin();
     read_network();

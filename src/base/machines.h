@@ -28,9 +28,10 @@ struct machines_use {
 #ifdef TERN_MPI
 
 /* Joins the other ranks, once; whoever does not call it is alone. On another rank than 0 nothing is
- * printed from then on. lost: called in another thread when a rank is lost, and may end the process,
- * which ends anyway; or NULL. */
-enum tern_status machines_start(void (*lost)(const char *sentence), struct tern_error *e);
+ * printed from then on. build: tells builds apart that do not understand each other: TERN_USAGE. lost:
+ * called in another thread when a rank is lost, and may end the process, which ends anyway; or NULL. */
+enum tern_status machines_start(const char *build, void (*lost)(const char *sentence),
+                                struct tern_error *e);
 
 int machines_size(void);
 int machines_rank(void);

@@ -238,7 +238,10 @@ static void leave(void)
 
 enum tern_status tern_machines_start(void (*lost)(const char *sentence), struct tern_error *e)
 {
-    enum tern_status s = machines_start(lost, e);
+    char sizes[64]; /* of what they send each other: builds that differ in them cannot talk */
+    snprintf(sizes, sizeof sizes, "%zu, %zu, %zu", sizeof(struct report), sizeof(struct order),
+             sizeof(struct tern_memory));
+    enum tern_status s = machines_start(sizes, lost, e);
     if (!s)
         atexit(leave);
     return s;

@@ -61,6 +61,17 @@ class Failures(Cli):
         done = self.mpirun(self.run_line(FABLE), self.run_line(self.model))
         self.sentence(done, 3, r": \S+ has another model file \(content id [0-9a-f]{16}\) than \S+ \([0-9a-f]{16}\)$")
 
+    def test_another_build_sends_other_sizes(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        other, sizes = Path(folder) / "run", b"%zu, %zu, %zu"
+        content = Path(PROGRAM).read_bytes()
+        self.assertEqual(content.count(sizes), 1)
+        other.write_bytes(content.replace(sizes, b"%zu, %zu, 1" + bytes(2)))
+        other.chmod(0o755)
+        done = self.mpirun(self.run_line(FABLE), [str(other), *self.run_line(FABLE)[1:]])
+        self.sentence(done, 2, r"^run: \S+ has another build of tern \(\d+, \d+, 1\) than \S+ \((\d+, ){2}\d+\): use one build$")
+
     def test_missing_file(self):
         done = self.mpirun(self.run_line(FABLE), self.run_line("/nowhere.bin"))
         self.sentence(done, 4, r"^run: \S+: /nowhere.bin: cannot open: ")
