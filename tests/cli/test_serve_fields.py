@@ -164,7 +164,8 @@ class Fields(Client):
     def test_large_numbers(self):
         integers, reals = "integers must be from -9223372036854775808 to 9223372036854775807", "real numbers must be from -1.79769e+308 to 1.79769e+308"
         for number, limits in {"9223372036854775808": integers, "-9223372036854775809": integers, "1e999": reals, "-1.5e999": reals}.items():
-            for name, body in (("seed", '{"messages": [], "seed" : %s }'), ("top_k", '{"a": 1, "top_k":%s, "b": 2}'), ("", '{"x": [1, %s]}')):
+            for name, body in (("seed", '{"messages": [%s], "seed" : %%s }'), ("top_k", '{"messages": [%s], "top_k":%%s, "b": 2}')):
+                body %= json.dumps(HI[0])
                 with self.subTest(body % number):
                     status, _, answer = self.post("/v1/chat/completions", (body % number).encode())
                     error = answer["error"]

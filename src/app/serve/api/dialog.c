@@ -10,6 +10,7 @@
 #include "app/serve/api/dialog_parts.h"
 #include "app/serve/array_room.h"
 #include "app/serve/http/json_plain.h"
+#include "app/serve/http/json_wide.h"
 
 struct dialog *dialog_open(void)
 {
@@ -124,15 +125,14 @@ static char *make_name(struct dialog *d, const char *text)
 /* Arguments that are a JSON object, as they came; NULL for {}. */
 static char *make_arguments(struct dialog *d, const char *text, size_t n)
 {
-    json_error_t why;
     size_t blank = 0;
     while (blank < n && strchr(" \t\r\n", text[blank]))
         blank++;
     if (blank == n)
         return NULL;
-    json_t *v = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+    json_t *v = json_wide_object(text, n);
     char *out = NULL;
-    if (json_is_object(v)) {
+    if (v) {
         if ((out = malloc(n + 1)))
             memcpy(out, text, n), out[n] = 0;
     } else {

@@ -1,6 +1,7 @@
 /* Typed reading of JSON objects: see fields.h. */
 #include "app/serve/api/fields.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "app/cli/parser.h"
 #include "app/serve/api/dialog_parts.h"
+#include "app/serve/http/json_wide.h"
 
 /* ---- paths and faults --------------------------------------------------------------------- */
 
@@ -45,6 +47,11 @@ static const char *type_name(const json_t *v)
 
 static bool wrong_type(const struct fields *f, const char *name, const char *want, const json_t *v)
 {
+    if (json_is_wide(v))
+        return fields_fault(f, name, "invalid_value",
+                            "is too large a number: integers must be from %lld to %lld, real "
+                            "numbers must be from %g to %g",
+                            (long long)INT64_MIN, (long long)INT64_MAX, -DBL_MAX, DBL_MAX);
     return fields_fault(f, name, "invalid_type", "must be %s; it is %s", want, type_name(v));
 }
 
@@ -54,11 +61,13 @@ bool fields_open(struct fields *f, json_t *value, const char *place, struct faul
 {
     *f = (struct fields){.object = value, .fault = fault};
     snprintf(f->place, sizeof f->place, "%s", place);
-    if (json_is_object(value))
+    if (json_is_object(value) && !json_is_wide(value))
         return true;
     fault_set(fault, 400, "invalid_request_error", "invalid_type", place,
               "%s must be an object; it is %s", *place ? place : "the body",
-              value ? type_name(value) : "absent");
+              !value                ? "absent"
+              : json_is_wide(value) ? "too large a number"
+                                    : type_name(value));
     return false;
 }
 
@@ -205,7 +214,7 @@ bool fields_choice(struct fields *f, const char *name, const char *words, size_t
 bool fields_object(struct fields *f, const char *name, json_t **v)
 {
     json_t *x = fields_any(f, name);
-    if (x && !json_is_object(x))
+    if (x && (!json_is_object(x) || json_is_wide(x)))
         return wrong_type(f, name, "an object", x);
     if (x)
         *v = x;

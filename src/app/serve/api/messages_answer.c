@@ -10,6 +10,7 @@
 #include "app/serve/api/event_writer.h"
 #include "app/serve/api/partial_json.h"
 #include "app/serve/http/event_stream.h"
+#include "app/serve/http/json_wide.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,13 +200,8 @@ static void add_text(void *arg, struct exchange *x, const struct answer_part *p)
 /* A call's arguments as an object; what is none is kept as the only member of one. */
 static json_t *arguments_json(const char *text)
 {
-    json_t *arguments = json_loads(text, JSON_ALLOW_NUL, NULL);
-    if (!arguments) /* for an integer that jansson has no room for */
-        arguments = json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    if (json_is_object(arguments))
-        return arguments;
-    json_decref(arguments);
-    return json_pack("{s:s}", "arguments", text);
+    json_t *arguments = json_wide_object(text, strlen(text));
+    return arguments ? arguments : json_pack("{s:s}", "arguments", text);
 }
 
 static json_t *call_json(const struct tern_call *c, json_t *arguments /* stolen */)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/cli/growing_text.h"
+#include "app/serve/http/json_wide.h"
 
 enum { ESCAPE_MAX = 12 }; /* bytes of a character in escapes, \ud83d\ude00 */
 
@@ -39,12 +40,10 @@ static json_t *close_at(const struct cut_json *c, const char *text, size_t n, co
     growing_text_add(&whole, end, strlen(end));
     for (size_t i = c->open.n; i > 0; i--)
         growing_text_add(&whole, c->open.p + i - 1, 1);
-    json_t *v = whole.failed ? NULL : json_loadb(whole.p, whole.n, JSON_ALLOW_NUL, NULL);
+    growing_text_add(&whole, "", 1);
+    json_t *v = whole.failed ? NULL : json_wide_object(whole.p, whole.n - 1);
     growing_text_close(&whole);
-    if (json_is_object(v))
-        return v;
-    json_decref(v);
-    return NULL;
+    return v;
 }
 
 json_t *partial_json_read(const char *text, bool strings)

@@ -10,6 +10,7 @@
 
 #include "app/cli/number.h"
 #include "app/serve/http/exchange.h"
+#include "app/serve/http/json_wide.h"
 #include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 
@@ -281,7 +282,7 @@ static bool read_bias(struct request_params *p, const struct server *s, struct f
     struct biases b = {.f = f, .s = s};
     if (!v)
         return true;
-    if (!json_is_object(v) && !json_is_array(v))
+    if (json_is_wide(v) || (!json_is_object(v) && !json_is_array(v)))
         return fields_fault(f, "logit_bias", "invalid_type",
                             "must be an object, or an array of [token, bias]");
     p->sampler.bias = b.list = calloc(REQUEST_BIAS_MAX, sizeof *b.list);

@@ -3,14 +3,16 @@
 #include "app/serve/http/frame.h"
 
 #include "app/serve/http/fault_text.h"
+#include "app/serve/http/json_wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    BLOCK = 16384,   /* bytes that MHD takes at a time */
-    MAX_USED = 160,  /* connections that may wait for a further request: MHD keeps all its memory for each */
+    BLOCK = 16384, /* bytes that MHD takes at a time */
+    MAX_USED =
+        160, /* connections that may wait for a further request: MHD keeps all its memory for each */
     NEVER = 1000000, /* seconds; MHD counts milliseconds in 32 bits */
 };
 
@@ -100,6 +102,7 @@ void exchange_reply_json(struct exchange *x, int status, json_t *stolen)
     struct fault f = {0};
     json_decref(stolen);
     if (text) {
+        json_wide_unwrap(text);
         exchange_reply(x, status, "application/json", text, strlen(text));
     } else {
         fault_no_memory(&f, "the answer");

@@ -1,16 +1,21 @@
 /* Bodies in JSON: see json_body.h. */
 #include "app/serve/http/json_body.h"
 
+#include "app/serve/http/json_wide.h"
 #include "app/serve/http/lanes.h"
 
-#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* jansson takes 224 bytes for an empty object, 144 for an empty array or a member, 96 for an empty string.
  * Each has at least as many of these beside commas, colons and opening brackets. */
-enum { VALUE_BYTES = 112 };
+enum {
+    VALUE_BYTES = 112,
+    WIDE_BYTES =
+        5 * VALUE_BYTES, /* a wide number: an object, its member, a string, and their text */
+};
 
 /* The code unit of an escape, 4 digits; -1: none */
 static int unit(const char *p, size_t n)
@@ -41,6 +46,16 @@ static size_t mend_escape(char *p, size_t n)
     return 6;
 }
 
+/* At a sign or a digit; returns how many bytes to go on. */
+static size_t look_at_number(const char *p, struct json_form *form)
+{
+    bool wide;
+    size_t n = json_wide_number(p, &wide);
+    if (wide)
+        form->bytes += WIDE_BYTES;
+    return n ? n - 1 : 0;
+}
+
 struct json_form json_body_look(char *text, size_t n)
 {
     struct json_form form = {.bytes = n};
@@ -62,55 +77,24 @@ struct json_form json_body_look(char *text, size_t n)
             depth--;
         } else if (c == ',' || c == ':') {
             form.bytes += VALUE_BYTES;
+        } else if (c == '-' || (c >= '0' && c <= '9')) {
+            i += look_at_number(text + i, &form);
         }
     }
     return form;
 }
 
-static size_t back_over(const char *bytes, const char *text, size_t i)
-{
-    while (i && strchr(bytes, text[i - 1]))
-        i--;
-    return i;
-}
-
-/* The name of the member whose value, a number, ends before text[i]; "": it is an item of an array. */
-static void name_of_number(const char *text, size_t i, char *name, size_t size)
-{
-    size_t n = 0;
-    i = back_over("+-.0123456789eE", text, i);
-    i = back_over(" \t\r\n:", text, i);
-    if (i < 2 || text[i - 1] != '"')
-        return;
-    i--;
-    while (n < i && text[i - n - 1] != '"')
-        n++;
-    if (n < size)
-        memcpy(name, text + i - n, n), name[n] = 0;
-}
-
 /* Why jansson refused a text */
-static void blame(const char *text, size_t n, const json_error_t *e, struct fault *f)
+static void blame(const json_error_t *e, struct fault *f)
 {
-    char name[64] = "";
-    if (json_error_code(e) != json_error_numeric_overflow) {
+    if (json_error_code(e) == json_error_null_byte_in_key)
+        fault_set(f, 400, NULL, "invalid_json", NULL,
+                  "line %d, column %d: a name of a member has the character U+0000, which names "
+                  "may not have here",
+                  e->line, e->column);
+    else
         fault_set(f, 400, NULL, "invalid_json", NULL,
                   "the body is not JSON: line %d, column %d: %s", e->line, e->column, e->text);
-        return;
-    }
-    if (e->position > 0 && (size_t)e->position <= n)
-        name_of_number(text, (size_t)e->position, name, sizeof name);
-    const char *who = *name ? name : "an item";
-    if (!strncmp(e->text, "real", 4)) /* jansson's word */
-        fault_set(
-            f, 400, NULL, "invalid_value", name,
-            "%s is too large a number (line %d, column %d): real numbers must be from %g to %g",
-            who, e->line, e->column, -DBL_MAX, DBL_MAX);
-    else
-        fault_set(
-            f, 400, NULL, "invalid_value", name,
-            "%s is too large a number (line %d, column %d): integers must be from %lld to %lld",
-            who, e->line, e->column, (long long)INT64_MIN, (long long)INT64_MAX);
 }
 
 struct rest {
@@ -131,18 +115,33 @@ static size_t take(void *out, size_t room, void *arg)
     return n;
 }
 
-json_t *json_body_read(const char *text, size_t n, struct fault *f)
+/* NULL: it is none, and *error says why, or the work was given up. */
+static json_t *parse(char *text, size_t n, json_error_t *error)
+{
+    size_t n_wrapped = 0;
+    char *wrapped = json_wide_wrap(text, n, &n_wrapped);
+    struct rest rest = {wrapped ? wrapped : text, wrapped ? n_wrapped : n};
+    json_t *json = json_load_callback(take, &rest, JSON_ALLOW_NUL, error);
+    if (!json && wrapped) { /* again, for the place of the error in what was sent */
+        json_wide_blank(text, n);
+        json_decref(json_load_callback(take, &(struct rest){text, n}, JSON_ALLOW_NUL, error));
+    }
+    free(wrapped);
+    return json;
+}
+
+json_t *json_body_read(char *text, size_t n, struct fault *f)
 {
     static const char mark[] =
         "\xEF\xBB\xBF"; /* of the order of bytes; some clients begin with it */
     json_error_t error;
     size_t skipped = n >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
-    text = text ? text + skipped : "", n -= skipped;
-    json_t *json = json_load_callback(take, &(struct rest){text, n}, JSON_ALLOW_NUL, &error);
+    char nothing[] = "";
+    json_t *json = parse(text ? text + skipped : nothing, n - skipped, &error);
     if (lanes_is_given_up())
         fault_given_up(f);
     else if (!json)
-        blame(text, n, &error, f);
+        blame(&error, f);
     else if (!json_is_object(json))
         fault_set(f, 400, NULL, "invalid_json", NULL, "the body is not a JSON object");
     if (json && f->status) {

@@ -9,14 +9,15 @@
 #include <stdint.h>
 
 struct json_form {
-    int64_t depth;  /* levels of brackets; jansson's own limit is 2048 */
-    uint64_t bytes; /* of memory that the JSON takes at most: its text, and VALUE_BYTES for each value */
+    int64_t depth; /* levels of brackets; jansson's own limit is 2048 */
+    uint64_t
+        bytes; /* of memory that the JSON takes at most: its text, and VALUE_BYTES for each value */
 };
 
-/* What text [n] will be, before it is read. An escape that is half of a character becomes U+FFFD in it. */
+/* What text [n], with a 0 behind it, will be, before it is read. An escape that is half of a character becomes U+FFFD in it. */
 struct json_form json_body_look(char *text, size_t n);
-/* The object that text [n] holds; the caller owns it. NULL: *f says why not. Of members of one name the
- * last counts. */
-json_t *json_body_read(const char *text, size_t n, struct fault *f);
+/* The object that text [n] holds, with a 0 behind it; the caller owns it. NULL: *f says why not, and text may have
+ * changed. Of members of one name the last counts. Numbers may be wide (json_wide.h). */
+json_t *json_body_read(char *text, size_t n, struct fault *f);
 
 #endif

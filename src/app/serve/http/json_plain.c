@@ -2,6 +2,7 @@
 #include "app/serve/http/json_plain.h"
 
 #include "app/cli/growing_text.h"
+#include "app/serve/http/json_wide.h"
 
 #include <float.h>
 #include <math.h>
@@ -74,5 +75,7 @@ char *json_plain(const json_t *v)
     free(whole);
     if (out.failed)
         growing_text_close(&out);
+    else
+        json_wide_unwrap(out.p);
     return out.p;
 }

@@ -1,0 +1,122 @@
+/* Numbers that jansson has no room for: see json_wide.h. */
+#include "app/serve/http/json_wide.h"
+
+#include "app/cli/growing_text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK "tern:number" /* whoever sends it himself gets a number back */
+
+enum { I64_DIGITS = 19 }; /* those with fewer fit */
+
+static const char before[] = "{\"" MARK "\":\"", after[] = "\"}";
+
+static size_t digits(const char *p)
+{
+    return strspn(p, "0123456789");
+}
+
+/* RFC 8259, for what is no number must stay none. */
+size_t json_wide_number(const char *text, bool *wide)
+{
+    const char *p = text + (*text == '-');
+    size_t n = *p == '0' ? 1 : digits(p);
+    bool exponent = false;
+    *wide = false;
+    if (!n)
+        return 0;
+    p += n;
+    if (*p == '.' && digits(p + 1))
+        p += 1 + digits(p + 1);
+    if (*p == 'e' || *p == 'E') {
+        size_t sign = p[1] == '+' || p[1] == '-';
+        n = digits(p + 1 + sign);
+        p += n ? 1 + sign + n : 0, exponent = n > 0;
+    }
+    n = (size_t)(p - text);
+    if (exponent || n >= I64_DIGITS) {
+        json_t *v = json_loadb(text, n, JSON_DECODE_ANY, NULL);
+        *wide = !v;
+        json_decref(v);
+    }
+    return n;
+}
+
+/* The end of what begins at p, before `end`: a string, a number, or a byte beside them. */
+static const char *end_of(const char *p, const char *end, bool *wide)
+{
+    size_t n = isdigit((unsigned char)*p) || *p == '-' ? json_wide_number(p, wide) : 0;
+    if (*p == '"')
+        for (p++; p < end && *p != '"'; p++)
+            p += *p == '\\';
+    return p < end ? p + (n ? n : 1) : end;
+}
+
+char *json_wide_wrap(const char *text, size_t n, size_t *n_out)
+{
+    struct growing_text out = {0};
+    const char *kept = text, *end = text + n, *next;
+    for (const char *p = text; p < end; p = next) {
+        bool wide = false;
+        next = end_of(p, end, &wide);
+        if (!wide)
+            continue;
+        growing_text_add(&out, kept, (size_t)(p - kept));
+        growing_text_add(&out, before, strlen(before));
+        growing_text_add(&out, p, (size_t)(next - p));
+        growing_text_add(&out, after, strlen(after));
+        kept = next;
+    }
+    if (out.n)
+        growing_text_add(&out, kept, (size_t)(end - kept)), *n_out = out.n;
+    if (out.failed)
+        growing_text_close(&out);
+    return out.p;
+}
+
+void json_wide_blank(char *text, size_t n)
+{
+    char *end = text + n, *next;
+    for (char *p = text; p < end; p = next) {
+        bool wide = false;
+        next = text + (end_of(p, end, &wide) - text);
+        if (wide)
+            memset(p, ' ', (size_t)(next - p)), *p = '0';
+    }
+}
+
+void json_wide_unwrap(char *text)
+{
+    char *out = strstr(text, before), *next;
+    for (char *p = out; p; p = next) {
+        bool wide;
+        size_t n = json_wide_number(p + strlen(before), &wide);
+        next = strstr(p + 1, before);
+        if (n && !strncmp(p + strlen(before) + n, after, strlen(after))) {
+            memmove(out, p + strlen(before), n);
+            out += n, p += strlen(before) + n + strlen(after);
+        }
+        n = next ? (size_t)(next - p) : strlen(p) + 1;
+        memmove(out, p, n);
+        out += n;
+    }
+}
+
+bool json_is_wide(const json_t *v)
+{
+    return json_is_object(v) && json_object_size(v) == 1 && json_object_get(v, MARK);
+}
+
+json_t *json_wide_object(const char *text, size_t n)
+{
+    size_t n_wrapped = 0;
+    char *wrapped = json_wide_wrap(text, n, &n_wrapped);
+    json_t *v = json_loadb(wrapped ? wrapped : text, wrapped ? n_wrapped : n, JSON_ALLOW_NUL, NULL);
+    free(wrapped);
+    if (json_is_object(v) && !json_is_wide(v))
+        return v;
+    json_decref(v);
+    return NULL;
+}
