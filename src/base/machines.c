@@ -26,7 +26,8 @@ enum {
 
 struct process_place { /* where a process runs */
     char host[MPI_MAX_PROCESSOR_NAME];
-    uint64_t group; /* of the control groups that it is in */
+    uint64_t group;    /* of the control groups that it is in */
+    char mistake[160]; /* in its settings, as a sentence */
 };
 
 static struct {
@@ -272,20 +273,10 @@ void machines_measure(uint64_t *exchange_ns, uint64_t *bytes_per_s)
 
 /* ---- who is lost ---- */
 
-/* The whole number at *text, below a million; moves past it and a blank */
-static uint64_t read_number(const char **text)
-{
-    uint64_t n = 0;
-    for (; **text >= '0' && **text <= '9' && n < 1000000; ++*text)
-        n = 10 * n + (uint64_t)(**text - '0');
-    *text += **text == ' ';
-    return n;
-}
-
 /* A host that is cut off sends nothing, not even that a connection has ended: MPI would wait for minutes.
  * So each rank sends every other one a byte a second, from a thread of its own, for a batch may take
  * long. Whoever hears nothing of another one for LOST_SECONDS of its own ends its process. */
-enum { BEAT_TAG = 1, LOST_SECONDS = 6 };
+enum { BEAT_TAG = 1, LOST_SECONDS = 5 };
 
 static const char stays = 0, leaves = 1;
 
@@ -370,10 +361,7 @@ static void beat(void)
 
 static enum tern_status begin_to_watch(void (*lost)(const char *sentence), struct tern_error *e)
 {
-    const char *text = getenv("TERN_LOST_AFTER");
     watch.lost = lost;
-    if (text)
-        watch.seconds = read_number(&text);
     for (int r = 0; r < world.size; r++) {
         peers[r] = (struct peer){.in = MPI_REQUEST_NULL, .out = MPI_REQUEST_NULL};
         if (r != world.rank)
@@ -422,15 +410,49 @@ static void finish(void)
     MPI_Finalize();
 }
 
-/* TERN_NETWORK="MICROSECONDS MEGABITS": what the network is to be like */
-static void read_network(void)
+/* ---- settings ---- */
+
+/* The whole number from `least` to 999999 at *text, which ends with `end`; moves past both. */
+static bool read_number(const char **text, uint64_t least, char end, uint64_t *n)
 {
-    const char *text = getenv("TERN_NETWORK");
-    if (!text)
-        return;
-    uint64_t us = read_number(&text), mbit = read_number(&text);
-    if (us && mbit)
+    const char *at = *text;
+    *n = 0;
+    for (; *at >= '0' && *at <= '9' && *n < 1000000; at++)
+        *n = 10 * *n + (uint64_t)(*at - '0');
+    if (at == *text || *at != end || *n < least || *n > 999999)
+        return false;
+    *text = at + (end != 0);
+    return true;
+}
+
+/* TERN_LOST_AFTER, and TERN_NETWORK="MICROSECONDS MEGABITS": what the network is to be like */
+static void read_settings(char *mistake, size_t size)
+{
+    const char *lost = getenv("TERN_LOST_AFTER"), *network = getenv("TERN_NETWORK"), *at = lost;
+    uint64_t seconds = 0, us = 0, mbit = 0;
+    if (lost && !read_number(&at, 0, 0, &seconds))
+        snprintf(mistake, size,
+                 "TERN_LOST_AFTER is '%.20s', want whole seconds from 0 (for ever) to 999999",
+                 lost);
+    else if (lost)
+        watch.seconds = seconds;
+    at = network;
+    if (network && !(read_number(&at, 1, ' ', &us) && read_number(&at, 1, 0, &mbit)))
+        snprintf(mistake, size,
+                 "TERN_NETWORK is '%.20s', want microseconds, a blank and megabits a second, both "
+                 "from 1 to 999999",
+                 network);
+    else if (network)
         world.latency_ns = us * 1000, world.bytes_per_s = mbit * 125000;
+}
+
+/* All know of the mistake of one, and none waits for it. */
+static enum tern_status check_settings(struct tern_error *e)
+{
+    for (int r = 0; r < world.size; r++)
+        if (*world.places[r].mistake)
+            return error_set(e, TERN_USAGE, "%s: %s", machines_host(r), world.places[r].mistake);
+    return TERN_OK;
 }
 
 /* Whoever spins on a host with more processes than processors keeps the others from what he waits for. */
@@ -442,7 +464,7 @@ static void choose_spin(void)
     world.spin_ns = here > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPIN_NS;
 }
 
-/* Where all processes run */
+/* Where all processes run, and with which mistakes */
 static void exchange_places(void)
 {
     char groups[4096] = "";
@@ -451,6 +473,7 @@ static void exchange_places(void)
     MPI_Get_processor_name(own->host, &n);
     (void)procfs_read("", "/proc/self/cgroup", groups, sizeof groups);
     own->group = xxh64(groups, strlen(groups));
+    read_settings(own->mistake, sizeof own->mistake);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.places, sizeof *own, MPI_BYTE, MPI_COMM_WORLD);
 }
 
@@ -464,7 +487,7 @@ static enum tern_status compare_builds(const char *build, struct tern_error *e)
     static struct hello all[MOST_MACHINES];
     struct hello *own = &all[world.rank];
     int r = 1;
-    snprintf(own->build, sizeof own->build, "%s", build);
+    snprintf(own->build, sizeof own->build, "%s, %zu", build, sizeof *world.places);
     gethostname(own->host, sizeof own->host - 1);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, all, sizeof *own, MPI_BYTE, MPI_COMM_WORLD);
     while (r < world.size && !strncmp(all[r].build, all[0].build, sizeof own->build))
@@ -498,8 +521,8 @@ enum tern_status machines_start(const char *build, void (*lost)(const char *sent
         return s;
     exchange_places();
     choose_spin();
-    read_network();
-    return begin_to_watch(lost, e);
+    s = check_settings(e);
+    return s ? s : begin_to_watch(lost, e);
 }
 
 #endif

@@ -6,7 +6,7 @@
  * rank that is lost ends the whole job, so none of them fails. One thread at a time may call.
  *
  * A rank that is busy is not lost: each one says every second, by a thread of its own, that it is there.
- * TERN_LOST_AFTER="SECONDS" of silence says when it is; 0: never. */
+ * TERN_LOST_AFTER="SECONDS" of silence says when it is; 0: never. Another value: TERN_USAGE, on all. */
 #ifndef BASE_MACHINES_H
 #define BASE_MACHINES_H
 

@@ -70,7 +70,7 @@ class Failures(Cli):
         other.write_bytes(content.replace(sizes, b"%zu, %zu, 1" + bytes(2)))
         other.chmod(0o755)
         done = self.mpirun(self.run_line(FABLE), [str(other), *self.run_line(FABLE)[1:]])
-        self.sentence(done, 2, r"^run: \S+ has another build of tern \(\d+, \d+, 1\) than \S+ \((\d+, ){2}\d+\): use one build$")
+        self.sentence(done, 2, r"^run: \S+ has another build of tern \(\d+, \d+, 1, \d+\) than \S+ \((\d+, ){3}\d+\): use one build$")
 
     def test_missing_file(self):
         done = self.mpirun(self.run_line(FABLE), self.run_line("/nowhere.bin"))
@@ -255,6 +255,20 @@ class Failures(Cli):
                 time.sleep(5)
                 pipe.write("The cat")
             self.assertEqual((job.stdout.read(), job.wait(SECONDS)), (self.good(FABLE, "The cat", "-n", "3", *QUIET), 0))
+
+    def test_settings_that_are_no_numbers(self):
+        """A guard that a typing error switches off is none; the mistake of one machine alone is said, too."""
+        line = self.run_line(FABLE)
+        def refused(name, value, *machines):
+            self.sentence(self.mpirun(*machines), 2, rf"^run: \S+: TERN_{name} is '{re.escape(value)}', want .* 999999$")
+
+        for name, values in ("LOST_AFTER", ("abc", "", "-1", "6.5", "1000000")), ("NETWORK", ("5", "0 1000", "5 1000x")):
+            for value in values:
+                bad = ["env", f"TERN_{name}={value}", *line]
+                refused(name, value, bad, bad)
+        refused(name, value, bad, line)
+        refused(name, value, line, bad)
+        self.sentence(self.mpirun(["env", "TERN_LOST_AFTER=x", *line]), 2, "TERN_LOST_AFTER is 'x'")
 
     def test_never_lost(self):
         word = f"never{os.getpid()}"
