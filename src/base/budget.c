@@ -1,6 +1,7 @@
 /* The budget of a constraint: see budget.h. */
 #include "base/budget.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,13 @@ enum tern_status budget_refuse(const struct budget *b, struct tern_error *e, con
         return error_set(e, TERN_CANCELLED, "%s: compiling it was stopped", what);
     if (b->no_memory)
         return error_set(e, TERN_NO_MEMORY, "%s: not enough memory", what);
-    return error_set(e, TERN_LIMIT, "%s: too large for the budget (%s are used up)", what,
-                     b->steps ? "bytes" : "steps");
+    const char *unit = b->steps ? "bytes" : "steps";
+    uint64_t all = b->steps ? b->all_bytes : b->all_steps;
+    if (!all)
+        return error_set(e, TERN_LIMIT, "%s: too large for the budget (%s are used up)", what,
+                         unit);
+    return error_set(e, TERN_LIMIT,
+                     "%s: too large for the budget (it needs more than the %" PRIu64
+                     " %s that one may take)",
+                     what, all, unit);
 }

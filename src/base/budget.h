@@ -13,11 +13,13 @@
 #include <stdint.h>
 
 struct budget {
-    size_t bytes;      /* left */
-    uint64_t steps;    /* left; a step is about a derivative, or 100 instructions */
-    bool no_memory;    /* malloc failed, or quota has no room: TERN_NO_MEMORY instead of TERN_LIMIT */
-    bool is_empty;     /* something was asked for that it does not hold */
-    struct stop *stop; /* asked as steps are taken; NULL: nobody is */
+    size_t bytes;   /* left */
+    uint64_t steps; /* left; a step is about a derivative, or 100 instructions */
+    uint64_t all_bytes,
+        all_steps;  /* what it began with, for the sentence that refuses; 0: not said */
+    bool no_memory; /* malloc failed, or quota has no room: TERN_NO_MEMORY instead of TERN_LIMIT */
+    bool is_empty;  /* something was asked for that it does not hold */
+    struct stop *stop;   /* asked as steps are taken; NULL: nobody is */
     struct quota *quota; /* of which the bytes are, too; NULL: of none */
 };
 

@@ -229,6 +229,7 @@ class OneSequence(ServeCase):
             if status == 503:
                 self.assertGreater(int(headers["retry-after"]), 0)
                 self.assertEqual(body["error"]["code"], "queue_full")
+                self.assertIn("which has 2 (--queue)", body["error"]["message"])
 
     def test_clients_take_turns(self):
         done = []

@@ -60,6 +60,12 @@ class Numbers(ServeCase):
         answer = self.ok("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "tools": [{"type": "function", "name": "f", "parameters": parameters}]})
         self.assertEqual(answer["tools"][0]["parameters"]["properties"]["a"]["maximum"], 2**64 - 1)
 
+    def test_schemas_may_be_true(self):
+        form = {"type": "json_schema", "schema": True}
+        self.ok("/v1/chat/completions", {"messages": HI, "max_tokens": 1, "response_format": {"type": "json_schema", "json_schema": {"name": "f", "schema": True}}})
+        self.ok("/v1/messages", {"messages": HI, "max_tokens": 1, "output_config": {"format": form}})
+        self.ok("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "text": {"format": form | {"name": "f"}}})
+
     def test_settings_may_not(self):
         for path, name in (("/v1/completions", "temperature"), ("/v1/completions", "max_tokens"), ("/v1/completions", "prompt"), ("/v1/chat/completions", "messages"), ("/v1/chat/completions", "stream_options"), ("/v1/completions", "logit_bias")):  # fmt: skip
             for number in ("1e400", str(-(2**63) - 1)):

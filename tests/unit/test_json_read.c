@@ -165,6 +165,11 @@ START_TEST(depth_and_size_are_bounded)
     b = (struct budget){.bytes = 4 << 20, .steps = 3};
     ck_assert(repeated("[0,0,0,0", 1, "]", &b, &e) == TERN_LIMIT);
     ck_assert_str_eq(e.text, "schema: too large for the budget (steps are used up)");
+    b = (struct budget){.bytes = 4 << 20, .steps = 3, .all_steps = 7};
+    ck_assert(repeated("[0,0,0,0", 1, "]", &b, &e) == TERN_LIMIT);
+    ck_assert_str_eq(
+        e.text,
+        "schema: too large for the budget (it needs more than the 7 steps that one may take)");
 }
 END_TEST
 

@@ -210,9 +210,10 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
     if (!f)
         return error_memory(e, "a constraint", sizeof *f);
     f->n_users = 1;
-    f->whole = f->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
+    f->whole = f->budget.bytes = f->budget.all_bytes =
+        p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
     f->budget.quota = &c->quota;
-    f->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
+    f->budget.steps = f->budget.all_steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
     f->budget.stop = stop;
     const uint64_t steps = f->budget.steps;
     if ((s = open_kind(c, f, p, e)) ||

@@ -53,8 +53,8 @@ void turn_think(struct turn *t, const struct server *s, const struct fields *f, 
 
 bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name)
 {
-    json_t *schema = NULL;
-    if (!fields_need(f, name) || !fields_object(f, name, &schema))
+    json_t *schema = fields_any(f, name);
+    if (!fields_need(f, name) || (!json_is_boolean(schema) && !fields_object(f, name, &schema)))
         return false;
     char *text = json_plain(schema);
     if (!text)

@@ -73,6 +73,7 @@ const char *fault_reason(int status)
                    {408, "Request Timeout"},
                    {413, "Content Too Large"},
                    {414, "URI Too Long"},
+                   {415, "Unsupported Media Type"},
                    {429, "Too Many Requests"},
                    {431, "Request Header Fields Too Large"},
                    {503, "Service Unavailable"}};

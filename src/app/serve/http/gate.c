@@ -86,6 +86,10 @@ static void check_form(struct exchange *x, const struct header_sum *s)
                   "a field of the header has a byte that is not allowed there");
     if (strcmp(x->version, "HTTP/1.1") && strcmp(x->version, "HTTP/1.0"))
         fault_set(f, 400, NULL, "bad_request", NULL, "only HTTP/1.1 and HTTP/1.0 are supported");
+    const char *encoding = exchange_header(x, "content-encoding");
+    if (encoding && strcasecmp(encoding, "identity"))
+        fault_set(f, 415, NULL, "unsupported_encoding", NULL,
+                  "Content-Encoding %.40s is not supported: send the body as it is", encoding);
     check_length(x, s);
 }
 
@@ -140,7 +144,8 @@ static const char *host_of(const char *text, size_t *n)
     }
     if (*end == ':')
         end += 1 + strspn(end + 1, "0123456789");
-    if (strspn(end, " \t") != strlen(end)) /* blanks behind a value are no part of it (RFC 9110, 5.5) */
+    if (strspn(end, " \t") !=
+        strlen(end)) /* blanks behind a value are no part of it (RFC 9110, 5.5) */
         *n = 0;
     return text;
 }
@@ -308,7 +313,8 @@ void gate_check(struct exchange *x, struct MHD_Connection *mhd)
 {
     struct header_sum sum = {0};
     const char *allowed = NULL;
-    MHD_get_connection_values(mhd, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, count, &sum);
+    MHD_get_connection_values(mhd, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, count,
+                              &sum);
     find_path(x);
     check_form(x, &sum);
     check_host(x, &sum);

@@ -80,8 +80,8 @@ static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
         job_refuse(s, f);
     } else if (waiting_is_full_for(s, j)) {
         fault_set(f, 503, NULL, "queue_full", NULL,
-                  "no place in the queue, in which %zu requests wait: try again later",
-                  s->n_waiting);
+                  "no place in the queue, which has %zu (--queue): try again later",
+                  s->max_waiting);
         s->numbers.n_refused++;
     } else {
         s->numbers.n_jobs++;
