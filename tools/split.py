@@ -6,7 +6,7 @@
 
     tools/split.py MODEL -n N [--share A,B,...]
 
-writes MODEL.part-1-of-N and so on. Copy part 1 to the first machine of mpirun's host file, part 2 to the
+writes MODEL.part-1-of-N and so on, in place of such files. Copy part 1 to the first machine of mpirun's host file, part 2 to the
 second, all beside each other as MODEL was; then `mpirun -n N ./run MODEL` finds them where MODEL is not. The
 library of a build with MPI knows what a machine needs: make MPI=1.
 

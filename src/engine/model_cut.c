@@ -20,7 +20,7 @@ enum tern_status tern_model_cut(const char *path, uint32_t n, const char *share,
     if (s)
         return s;
     s = weights_part(m->weights) ? error_set(e, TERN_USAGE, "%s is a part of a model already", path)
-                                 : meet_shares(&split, n, share ? share : "", e);
+                                 : meet_shares(&split, n, !share ? "" : *share ? share : " ", e);
     for (size_t r = 0; r < n; r++)
         like.share[r] = split.until[r + 1] - split.until[r];
     m->split = &split;

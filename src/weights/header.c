@@ -19,7 +19,8 @@ enum tern_status header_bad(struct tern_error *e, const char *what)
 
 static enum tern_status check_version(const unsigned char *p, uint64_t want, struct tern_error *e)
 {
-    static const char *const kinds[] = {"", "a model", "an adapter", "a session"};
+    static const char *const kinds[] = {NULL,        "a model", "an adapter",
+                                        "a session", NULL,      "a part (make MPI=1 opens it)"};
     unsigned major = load_u32(p + LAYOUT_VERSION) & 0xffff;
     uint64_t kind = load_u64(p + LAYOUT_KIND);
     if (major != TERN_FORMAT_MAJOR)
@@ -29,7 +30,7 @@ static enum tern_status check_version(const unsigned char *p, uint64_t want, str
                          major, TERN_VERSION, TERN_FORMAT_MAJOR);
     if (kind == want)
         return TERN_OK;
-    if (kind == 0 || kind > 3)
+    if (kind > LAYOUT_KIND_PART || !kinds[kind])
         return error_set(e, TERN_BAD_FILE, "its kind is %llu, want %s", (ull)kind, kinds[want]);
     return error_set(e, TERN_BAD_FILE, "it holds %s, want %s", kinds[kind], kinds[want]);
 }

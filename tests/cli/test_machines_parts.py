@@ -49,6 +49,19 @@ class Parts(unittest.TestCase):
             self.assertLess(sum(sizes), 2 * self.model.stat().st_size)
             self.assertEqual(sizes, sorted(sizes, reverse=True))
 
+    def test_no_shares(self):
+        """As run: an empty list is a mistake, not the default."""
+        command = [sys.executable, str(ROOT / "tools/split.py"), str(self.model), "-n", "2", "--share", ""]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MACHINES": str(MPI.resolve())})
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("are not 2 whole numbers below 1000000", done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [self.model])
+
+    def test_a_build_without_mpi(self):
+        part = self.cut(2)[0]
+        alone = subprocess.run([cli_case.RUN, str(part), "x"], capture_output=True)
+        self.refused(alone, 3, r"it holds a part \(make MPI=1 opens it\), want a model$")
+
     def test_check_finds_damage(self):
         parts = self.cut(2)
         self.model.unlink()

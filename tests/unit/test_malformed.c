@@ -99,6 +99,7 @@ static const struct kind kinds[] = {
     KIND("kind 0", "its kind is 0", START(8, 8, 0)),
     KIND("adapter", "it holds an adapter, want a model", START(8, 8, 2)),
     KIND("session", "it holds a session, want a model", START(8, 8, 3)),
+    KIND("part", "it holds a part", START(8, 8, 5)),
     KIND("kind 4", "its kind is 4", START(8, 8, 4)),
     KIND("kind 2^32 + 1", "its kind is 4294967297", START(8, 8, 0x100000001)),
     KIND("header of 0", "its header cannot be 0 bytes", START(16, 8, 0)),
