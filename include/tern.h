@@ -377,6 +377,10 @@ struct tern_machine {
     const char *host;
     uint64_t share, shares;    /* of the rows: so many of so many */
     struct tern_memory memory; /* weights: its own, without embeddings that only tokens read */
+    /* Of all processes that share its memory, itself included; `first` is their first one. */
+    uint32_t first, beside;
+    uint64_t weights_beside, others_beside; /* others: caches and batches */
+    uint64_t for_files;                     /* what is available, with all pages that hold files */
 };
 int tern_machine(const tern_model *model, uint32_t rank, struct tern_machine *out);
 #endif

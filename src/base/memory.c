@@ -29,22 +29,25 @@ static bool line_number(const char *text, const char *name, uint64_t *out)
     return false;
 }
 
-/* What one cgroup leaves; UINT64_MAX when it has no limit. */
-static uint64_t cgroup_available(const struct procfs_cgroup *g)
+/* What one cgroup leaves; UINT64_MAX when it has no limit. all: file pages in use count as free, too. */
+static uint64_t cgroup_available(const struct procfs_cgroup *g, bool all)
 {
     char text[8192];
-    uint64_t limit, used, file = 0;
+    uint64_t limit, used, file = 0, active = 0;
 
     if (!procfs_cgroup_u64(g, g->v2 ? "memory.max" : "memory.limit_in_bytes", &limit) ||
         !procfs_cgroup_u64(g, g->v2 ? "memory.current" : "memory.usage_in_bytes", &used))
         return UINT64_MAX;
-    if (procfs_cgroup_read(g, "memory.stat", text, sizeof text))
+    if (procfs_cgroup_read(g, "memory.stat", text, sizeof text)) {
         (void)line_number(text, g->v2 ? "inactive_file" : "total_inactive_file", &file);
+        if (all && line_number(text, g->v2 ? "active_file" : "total_active_file", &active))
+            file += active;
+    }
     used -= file < used ? file : used;
     return limit > used ? limit - used : 0;
 }
 
-uint64_t memory_available_at(const char *root)
+static uint64_t available(const char *root, bool all)
 {
     char text[8192];
     struct procfs_cgroup g;
@@ -54,24 +57,46 @@ uint64_t memory_available_at(const char *root)
         line_number(text, "MemAvailable", &kib) && kib <= UINT64_MAX / 1024)
         least = kib * 1024;
     for (bool more = procfs_cgroup_find(&g, root, "memory"); more; more = procfs_cgroup_up(&g)) {
-        const uint64_t here = cgroup_available(&g);
+        const uint64_t here = cgroup_available(&g, all);
         if (here < least)
             least = here;
     }
     return least;
 }
 
+uint64_t memory_available_at(const char *root)
+{
+    return available(root, false);
+}
+
+#ifdef TERN_MPI
+
+/* MiB of a smaller machine: for tests on one */
+static uint64_t played(uint64_t bytes)
+{
+    uint64_t mib;
+    const char *text = getenv("TERN_MEMORY");
+    return text && procfs_u64(&text, &mib) && mib < bytes >> 20 ? mib << 20 : bytes;
+}
+
 uint64_t memory_available(void)
 {
-    uint64_t bytes = memory_available_at("");
-#ifdef TERN_MPI
-    uint64_t played; /* MiB of a smaller machine: for tests on one */
-    const char *text = getenv("TERN_MEMORY");
-    if (text && procfs_u64(&text, &played) && played < bytes >> 20)
-        bytes = played << 20;
-#endif
-    return bytes;
+    return played(memory_available_at(""));
 }
+
+uint64_t memory_for_files(void)
+{
+    return played(available("", true));
+}
+
+#else
+
+uint64_t memory_available(void)
+{
+    return memory_available_at("");
+}
+
+#endif
 
 void *memory_reserve(size_t n)
 {

@@ -11,6 +11,9 @@
  * cgroups (v1 and v2) leave, whichever is less. UINT64_MAX when nothing states it. */
 uint64_t memory_available(void);
 uint64_t memory_available_at(const char *root); /* files under `root` in place of /: for tests */
+#ifdef TERN_MPI
+uint64_t memory_for_files(void); /* the same, with all pages of files: what mapped weights can have */
+#endif
 
 /* A page-aligned range that reads as zeros and takes memory only where it is touched; NULL when
  * the system refuses. n > 0. */

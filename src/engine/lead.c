@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/machines.h"
+#include "base/memory.h"
 #include "base/sizes.h"
 #include "engine/order.h"
 #include "model/split.h"
@@ -33,6 +34,7 @@ void lead_check(const struct tern_model *m)
 
 struct planned { /* by a machine */
     struct tern_memory memory;
+    uint64_t for_files;
     uint32_t status;
     char message[sizeof(((struct tern_error *)0)->text)];
 };
@@ -70,7 +72,7 @@ static enum tern_status plan_on_all(const struct tern_model *m, const struct ter
     enum tern_status s = plan_here(m, p, plan, e);
     for (int r = 0; r <= machines_size(); r++)
         at[r] = (size_t)r * sizeof *own;
-    *own = (struct planned){.memory = *plan, .status = s};
+    *own = (struct planned){.memory = *plan, .for_files = memory_for_files(), .status = s};
     snprintf(own->message, sizeof own->message, "%s", s ? e->text : "");
     machines_gather(planned, at);
     for (int r = 0; r < machines_size() && !s; r++)
@@ -110,7 +112,17 @@ int tern_machine(const tern_model *m, uint32_t rank, struct tern_machine *out)
     *out = (struct tern_machine){.host = machines_host((int)rank),
                                  .share = s->until[rank + 1] - s->until[rank],
                                  .shares = s->until[s->n],
-                                 .memory = planned[rank].memory};
+                                 .memory = planned[rank].memory,
+                                 .for_files = planned[rank].for_files,
+                                 .first = rank};
+    for (uint32_t r = 0; r < s->n; r++)
+        if (machines_share((int)rank, (int)r)) {
+            const struct tern_memory *there = &planned[r].memory;
+            out->first = r < out->first ? r : out->first;
+            out->beside++;
+            out->weights_beside += there->weights;
+            out->others_beside += there->cache + there->batch;
+        }
     return 1;
 }
 

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/machines.h"
 #include "base/memory.h"
+#include "base/sizes.h"
 #include "engine/lead.h"
 #include "model/cache.h"
 #include "model/split.h"
@@ -102,6 +103,19 @@ enum tern_status memory_plan_again(const struct tern_model *m, struct tern_memor
     plan->available = memory_available();
     enum tern_status s = measure(m, plan, &sum, e);
     return s || sum <= plan->available ? s : too_large(plan, e);
+}
+
+uint64_t memory_plan_alone(const struct tern_model *m)
+{
+    struct model whole = *m->model;
+    struct tern_model alone = *m;
+    uint32_t n = (uint32_t)min_size(DEFAULT_BATCH, whole.max_seq);
+    struct tern_memory plan = {.n_ctx = n, .n_batch = n, .n_seqs = 1, .n_logits = 1};
+    uint64_t sum;
+    alone.model = &whole;
+    whole.split = NULL;
+    (void)measure(&alone, &plan, &sum, NULL);
+    return size_add(sum, weights_file_bytes(whole.weights), &sum) ? sum : UINT64_MAX;
 }
 
 #endif

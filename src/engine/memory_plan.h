@@ -16,6 +16,9 @@ struct cache_request memory_plan_cache(const struct tern_memory *plan);
 /* Another machine's plan, with what it takes on this one. TERN_NO_MEMORY when that is too much. */
 enum tern_status memory_plan_again(const struct tern_model *m, struct tern_memory *plan,
                                    struct tern_error *e);
+
+/* What one process would take for the whole model, with a short context */
+uint64_t memory_plan_alone(const struct tern_model *m);
 #endif
 
 #endif

@@ -66,12 +66,14 @@ class Programs(unittest.TestCase):
             self.assertEqual("on this network 1 machine would be faster: about" in done.stderr, said, done.stderr)
 
     def test_processes_of_one_machine_are_reported(self):
-        """Where they only evaluate: nothing is measured for other jobs."""
+        """Where they only evaluate: nothing is measured for other jobs. Not where one process has too little memory."""
         for more, said in (["Tom", "-n", "2"], True), (["Tom", "-n", "2", "-q"], False), (["--tokenize", "Tom"], False):
-            code, _, error = call(machines(2), MODEL, *more)
+            code, _, error = call(machines(8), MODEL, *more)
             self.assertEqual(code, 0, error)
-            text = "these 2 processes share one machine, on which 1 process would be faster: about "
+            text = "these 8 processes share one machine, on which 1 process would be faster: about "
             self.assertEqual(error.count(text), said, error)
+        code, _, error = call([MPIRUN, "-n", "8", "env", "TERN_MEMORY=14", f"{HERE}/run"], MODEL, "Tom", "-n", "2", "-c", "32", "-b", "8")
+        self.assertEqual((code, "would be faster" in error), (0, False), error)
 
     def test_bench_measures_all_machines(self):
         """What they do together is what the slowest does of its share: a machine of plain C has no peak to measure."""

@@ -130,6 +130,18 @@ class Failures(Cli):
         done = self.mpirun(["env", "TERN_NETWORK=1 100000", *line], n=2)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_no_memory_for_weights(self):
+        """Mapped weights are read again: that is slow, and said once for all processes of a host."""
+        line = [PROGRAM, FABLE, "The cat", "-n", "3", "-c", "32", "-b", "32", "-t", "1"]
+        little = ["env", "TERN_MEMORY=5", *line]
+        slow = "are free: weights are read from the disk again and again"
+        for machines, n, processes in ([little], 2, ["2 processes"]), ([little, line], 1, ["2 processes"]), ([["env", "TERN_NETWORK=1 100000", *little]], 2, ["1 process"] * 2), ([line], 2, []), ([[*little, "-q"]], 2, []), ([[*little, "--load", "copy"]], 2, []):
+            done = self.mpirun(*machines, n=n)
+            said = [text for text in done.stderr.decode().splitlines() if slow in text]
+            self.assertEqual((done.returncode, len(said)), (0, len(processes)), done.stderr)
+            for text, who in zip(said, processes):
+                self.assertRegex(text, rf"^\S+: the weights of {who} take [0-9.]+ MiB, cache and batch [0-9.]+ MiB, and 5\.0 MiB {slow}$")
+
     def test_less_memory(self):
         """A context of the model's length is reduced to what half of the memory of the smallest machine holds, and of all
         processes there."""

@@ -85,12 +85,18 @@ bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
     return true;
 }
 
+/* By more than measurements differ, and than a reader can see */
+static bool is_clearly_slower(double a, double b)
+{
+    return a > 1.1 * b && a - b > 1e-4;
+}
+
 void team_advise(tern_model *model)
 {
     struct tern_network_cost c;
     struct tern_error e;
     uint32_t rank, n = tern_machines(&rank);
-    if (tern_network_cost(model, &c, &e) || c.together <= c.alone)
+    if (tern_network_cost(model, &c, &e) || !is_clearly_slower(c.together, c.alone))
         return;
     if (c.beside == n) {
         fprintf(stderr,
@@ -105,6 +111,21 @@ void team_advise(tern_model *model)
         "machines, which exchange rows %llu times a token, %.0f us each, at %.0f MB/s\n",
         1e3 * c.alone, 1e3 * c.together, n, (unsigned long long)c.exchanges, 1e6 * c.exchange,
         1e-6 * c.bytes_per_second);
+}
+
+void team_warn(const tern_model *model)
+{
+    struct tern_machine m;
+    char a[32], b[32], c[32];
+    for (uint32_t r = 0; tern_machine(model, r, &m); r++)
+        if (m.first == r && m.weights_beside + m.others_beside > m.for_files)
+            fprintf(stderr,
+                    "%s: the weights of %u process%s take %s, cache and batch %s, and %s are free: "
+                    "weights are read from the disk again and again\n",
+                    m.host, m.beside, m.beside == 1 ? "" : "es",
+                    number_bytes(m.weights_beside, a, sizeof a),
+                    number_bytes(m.others_beside, b, sizeof b),
+                    number_bytes(m.for_files, c, sizeof c));
 }
 
 int team_exit(int code)

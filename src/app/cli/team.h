@@ -20,10 +20,14 @@ bool team_followed(tern_model *model, enum tern_status *s, struct tern_error *e)
  * where there are no more. */
 bool team_line(const tern_model *model, uint32_t i, char *line, size_t size);
 
-/* Says so on standard error if the first machine alone should be faster, in one process, and has the memory. */
+/* Says so on standard error if mapped weights do not fit beside the context planned last. */
+void team_warn(const tern_model *model);
+
+/* Says so on standard error if the first machine alone should be clearly faster, in one process, and has the
+ * memory. */
 void team_advise(tern_model *model);
 
-/* The same, of a program for one machine alone: TERN_USAGE when there are more */
+/* team_start of a program for one machine alone: TERN_USAGE when there are more */
 enum tern_status team_refuse(const char *program, struct tern_error *e);
 
 /* This is a machine beside the first; there is one alone. */
@@ -36,6 +40,11 @@ int team_exit(int code);
 #else
 
 static inline void team_advise(tern_model *model)
+{
+    (void)model;
+}
+
+static inline void team_warn(const tern_model *model)
 {
     (void)model;
 }

@@ -49,6 +49,8 @@ static void say(const tern_model *model, const struct run_options *o,
     }
     if (o->value[OPT_QUIET].given || draft)
         return;
+    if (!(plan_load(o) & (TERN_LOAD_COPY | TERN_LOAD_LOCK)))
+        team_warn(model);
     if (plan->n_ctx > info.max_seq)
         fprintf(stderr, "context: %u positions, but the model was made for %llu\n", plan->n_ctx,
                 (unsigned long long)info.max_seq);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/thread_count.h"
 #include "engine/meet.h"
+#include "engine/memory_plan.h"
 #include "model/split.h"
 
 enum { GATHERS = 4 /* of a layer (split.h) */ };
@@ -100,7 +101,7 @@ enum tern_status tern_network_cost(tern_model *model, struct tern_network_cost *
     tern_meter *meter;
     uint64_t ns, speed;
     *cost = (struct tern_network_cost){0};
-    if (!s || weights_file_bytes(m->weights) > memory_available())
+    if (!s || memory_plan_alone(model) > memory_available())
         return TERN_OK;
     enum tern_status status = tern_meter_open(&meter, model, e);
     if (status)

@@ -152,6 +152,8 @@ static void show(const struct scheduler *s, const struct tern_memory *plan)
     if (s->server->options->value[SERVE_QUIET].given)
         return;
     team_advise(s->server->model);
+    if (!(load_flags(s->server->options) & (TERN_LOAD_COPY | TERN_LOAD_LOCK)))
+        team_warn(s->server->model);
     fprintf(stderr,
             "serve: memory: weights %s, cache %s for %u sequences of %u positions, batch %s, kept "
             "prompts %s, constraints up to %s; available %s\n",
