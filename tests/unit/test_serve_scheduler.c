@@ -189,6 +189,13 @@ static size_t flood(size_t at, uint64_t client)
     return n;
 }
 
+/* Until it has a sequence: its first event came. */
+static void await_begin(struct asked *a)
+{
+    for (unsigned seen = 0; !job_next(a->job, &a->last);)
+        seen = jobs_await(seen);
+}
+
 /* A client that asks for more than there is room for leaves a sequence, and its part of the queue. */
 START_TEST(a_flood_leaves_room_for_others)
 {
@@ -204,13 +211,15 @@ START_TEST(a_flood_leaves_room_for_others)
     jobs_start(MODEL, rows[_i].parallel, rows[_i].queue);
     jobs_server.is_shared = true;
     fill(asked, MAX_JOBS);
-    size_t first = flood(0, 1), second = flood(first, 2), third = flood(first + second, 3);
+    size_t first = flood(0, 1);
+    for (size_t i = 0; i == 0 || i + 1 < rows[_i].parallel; i++)
+        await_begin(&asked[i]); /* else the next client's may begin before them */
+    size_t second = flood(first, 2), third = flood(first + second, 3);
     ck_assert_uint_eq(first, rows[_i].first);
     ck_assert_uint_eq(second, rows[_i].second);
     ck_assert_uint_eq(third, rows[_i].third);
     if (rows[_i].parallel > 1) /* the second client has the sequence that the first one left */
-        for (unsigned seen = 0; !job_next(asked[first].job, &asked[first].last);)
-            seen = jobs_await(seen);
+        await_begin(&asked[first]);
     ck_assert_uint_eq(scheduler_n_jobs(jobs_server.scheduler), first + second + third);
     for (size_t i = 0; i < first + second + third; i++)
         job_close(asked[i].job);
