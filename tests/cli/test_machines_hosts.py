@@ -127,7 +127,7 @@ class Hosts(unittest.TestCase):
         self.cut_while_it_writes()
         self.within(10, self.runs)
         said = (self.folder / "errors").read_text()
-        self.assertEqual(len(re.findall(rf"^run: {HOSTS[1]} \(rank 1\) has not been heard of for 6 s", said, re.M)), 1, said)
+        self.assertEqual(len(re.findall(rf"^run: {HOSTS[1]} \(rank 1\) has not been heard of for 5 s", said, re.M)), 1, said)
 
 
 if __name__ == "__main__":
