@@ -77,7 +77,8 @@ LIB_SRC := $(filter-out src/app/% $(foreach other,x86 arm,\
 	$(wildcard src/*/*.c src/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 ifneq ($(ALONE),)
-SAME := $(filter-out $(shell grep -rl TERN_MPI src),$(filter src/kernels/% src/weights/% src/text/% src/sample/% src/quantize/%,$(LIB_SRC)))
+NO_MPI := $(shell grep -rl TERN_MPI src | grep -rLwFf - --include='*.d' $(ALONE)/src)
+SAME := $(filter $(NO_MPI:$(ALONE)/%.d=%.c),$(filter src/kernels/% src/weights/% src/text/% src/sample/% src/quantize/%,$(LIB_SRC)))
 LIB_OBJ := $(filter-out $(SAME:%.c=$(BUILD)/%.o),$(LIB_OBJ)) $(SAME:%.c=$(ALONE)/%.o)
 endif
 # src/app/P/main_P.c makes the program P, with the other files of its folder, of folders in that, and
