@@ -31,8 +31,8 @@ MACHINES = (1, 2, 4, 8, 16)
 Q4 = 4.5 / 8  # bytes of a weight
 
 # Measured, in seconds a token: one machine; two, by link (medians of MACHINES.md)
-ALONE = 60.2e-3
-TWO = {"1 GbE, 200 us": 56.5e-3, "2.5 GbE, 60 us": 42.9e-3, "10 GbE, 20 us": 37.2e-3}
+ALONE = 58.4e-3
+TWO = {"1 GbE, 200 us": 53.3e-3, "2.5 GbE, 60 us": 37.3e-3, "10 GbE, 20 us": 31.7e-3}
 
 
 @dataclass(frozen=True)
