@@ -283,17 +283,18 @@ struct tern_answer_params {
         *prompt;       /* [n_prompt] the prompt, or its last tokens: some tokenizers drop a */
     size_t n_prompt;   /* space at the beginning of a text. NULL: the answer begins one */
     size_t first_call; /* calls of the conversation so far: calls without an id are numbered */
-    int only_text; /* 1: a thought may come first, and all behind it is text, marks of thoughts and calls
-                        * too: for an answer whose form is constrained. 2: calls or text may come behind it, and
-                        * all behind the first sign of a text is text: for tools beside a schema */
+    /* For an answer whose form is constrained. 1: a thought may come first, and all behind it is text, marks
+     * of thoughts and calls too. 2, for tools beside a schema: behind the thought come calls or a text, and
+     * all behind the first sign of a text is text. */
+    int only_text;
 };
 
 enum tern_answer_kind {
     TERN_ANSWER_NONE,
     TERN_ANSWER_TEXT,
     TERN_ANSWER_THOUGHT,
-    TERN_ANSWER_CALL, /* a call is over: all of it */
-    TERN_ANSWER_CUT, /* the same of one that broke off: its arguments are a beginning. Do not run it */
+    TERN_ANSWER_CALL,     /* a call is over: all of it */
+    TERN_ANSWER_CUT,      /* the same of one that broke off: its arguments are a beginning. Do not run it */
     TERN_ANSWER_BEGIN,    /* a call begins: its id and name */
     TERN_ANSWER_ARGUMENTS /* more of its arguments */
 };
@@ -623,8 +624,7 @@ struct tern_constraint_params {
     const char *text;
     size_t bytes;
     unsigned flags;
-    size_t
-        max_bytes; /* that compiling and later its automata may take; when these have filled it, it
+    size_t max_bytes;   /* that compiling and later its automata may take; when these have filled it, it
                          * is compiled anew, and texts are read again there; 0: 64 MiB */
     uint64_t max_steps; /* of about 100 instructions, for compiling and for each mask; 0: 1e8 */
     /* Not empty: the text is free until it has these bytes, then bound. 0xFF and a name in it stand

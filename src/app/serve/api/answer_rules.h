@@ -51,9 +51,9 @@ bool answer_rules_think(const struct answer_rules *r, const struct server *s);
 /* *out: an owned share; NULL: nothing is to be enforced.
  *
  * A format is enforced whole, or the request is refused: a client that asked for JSON gets no other text. It
- * begins behind the thoughts. Beside tools, calls may come instead. A schema of a tool is enforced as far as it can be: agents send dozens, and
- * one keyword must not end all of their requests. What is then left out appears with fields_unknown's
- * names in ignored[0..max), a C string, to which it is appended. */
+ * begins behind the thoughts. Beside tools, calls may come instead. A schema of a tool is enforced as far as
+ * it can be: agents send dozens, and one keyword must not end all of their requests. What is then left out
+ * appears with fields_unknown's names in ignored[0..max), a C string, to which it is appended. */
 bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
                        char *ignored, size_t max, struct fault *f);
 /* *out: an owned state of c, where r has a format and something was said: behind that. Else NULL. False: the
