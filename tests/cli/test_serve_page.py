@@ -506,7 +506,7 @@ class Refusals(Page):
 
     def test_a_message_that_does_not_fit_goes_back(self):
         page = self.open()
-        long = Script(status=400, message="the prompt has 5000 tokens, the context holds 4096", code="context_length_exceeded")
+        long = Script(status=400, message="the prompt is too long: 5000 tokens > 4096 maximum", code="context_length_exceeded")
         self.mock.scripts.append(long)
         self.send("Alone too long", wait=False)
         page.until("!run && prompt.value")

@@ -15,10 +15,7 @@ bool prompts_may_fit(const struct server *s, const char *text, size_t n, struct 
         blanks += text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r');
     if ((least = (n - blanks) / s->longest_token) <= s->plan.n_ctx)
         return true;
-    fault_set(f, 400, NULL, "context_length_exceeded", NULL,
-              "the prompt has at least %zu tokens, the context holds %u: shorten the prompt, or start the "
-              "server with a larger context",
-              least, s->plan.n_ctx);
+    fault_too_long(f, true, least, s->plan.n_ctx);
     return false;
 }
 

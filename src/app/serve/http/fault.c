@@ -57,6 +57,14 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
     f->message[whole_characters(f->message, strlen(f->message))] = 0;
 }
 
+void fault_too_long(struct fault *f, bool at_least, size_t n, unsigned n_ctx)
+{
+    fault_set(f, 400, NULL, "context_length_exceeded", NULL,
+              "the prompt is too long: %s%zu tokens > %u maximum. The maximum context length is %u "
+              "tokens here: shorten the prompt, or start the server with a larger context",
+              at_least ? "at least " : "", n, n_ctx, n_ctx);
+}
+
 bool fault_given_up(struct fault *f)
 {
     fault_set(f, 503, NULL, "shutting_down", NULL, "the server is shutting down");

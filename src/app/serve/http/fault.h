@@ -4,6 +4,7 @@
 #define SERVE_FAULT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { FAULT_PARAM = 128 };
 
@@ -33,6 +34,9 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
                const char *format, ...);
 /* 503, code out_of_memory, "not enough memory for WHAT". Always false, so that a function can return it. */
 bool fault_no_memory(struct fault *f, const char *what);
+/* 400: a prompt of n tokens, or at least n, does not fit. Agents know this fault by these words, and then shorten the
+ * conversation by themselves: those of Anthropic's API up to the full stop, those of OpenAI's behind it. */
+void fault_too_long(struct fault *f, bool at_least, size_t n, unsigned n_ctx);
 /* 503: the work was given up, because the server ends or the client has left. Always false. */
 bool fault_given_up(struct fault *f);
 /* No fault of the request: it takes too long for the short lane (lanes.h). The handler passes it on as any

@@ -57,11 +57,7 @@ static void check(const struct scheduler *s, const struct job_request *r, struct
     if (!r->n_prompt)
         fault_set(f, 400, NULL, NULL, NULL, "the prompt is empty");
     else if (r->n_prompt > s->n_ctx)
-        fault_set(
-            f, 400, NULL, "context_length_exceeded", NULL,
-            "the prompt has %zu tokens, the context holds %u: shorten the prompt, or start the "
-            "server with a larger context",
-            r->n_prompt, s->n_ctx);
+        fault_too_long(f, false, r->n_prompt, s->n_ctx);
 }
 
 void job_refuse(const struct scheduler *s, struct fault *f)
