@@ -102,6 +102,34 @@ class Prefill(Client):
         self.assertEqual((status, r["error"]["type"]), (400, "invalid_request_error"))
         self.assertIn("byte 1", r["error"]["message"])
 
+    # ---- calls
+
+    def test_a_call(self):
+        """A call that was begun goes on as its tool's schema has it, and comes whole."""
+        for begin in ("<tool_call>\n{", '<tool_call>\n{"name": "get_weather", "arguments": {"ci', 'So:\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "R'):
+            for choice in ("auto", "required"):
+                if choice == "required" and begin[0] == "S":
+                    continue  # that allows no text before the call
+                with self.subTest(begin, choice=choice):
+                    more = {"tools": [WEATHER], "tool_choice": choice, "parallel_tool_calls": False, "max_tokens": 600, "seed": 4}
+                    r = self.chat(said(begin), extra_body={"enable_thinking": False}, **more).choices[0]
+                    self.assertEqual((r.finish_reason, len(r.message.tool_calls)), ("tool_calls", 1))
+                    city = json.loads(r.message.tool_calls[0].function.arguments)["city"]
+                    self.assertIn(city, ("Rome",) if begin[-1] == "R" else ("Bonn", "Rome"))
+        wrong = said('<tool_call>\n{"name": "get_weather", "arguments": {"city": 7, ')
+        self.refused("messages", "tools does not allow: it fits as far as byte 58", messages=wrong, tools=[WEATHER])
+
+    def test_a_whole_call(self):
+        """It is none of the answer: calls are counted from 0, and without one the answer is not of calls."""
+        begin = said('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 1}}\n</tool_call>\n')
+        more = {"tools": [WEATHER], "extra_body": {"enable_thinking": False}, "max_tokens": 600}
+        r = self.chat(begin, **more, tool_choice="none", seed=4, stop=list("aeio")).choices[0]
+        self.assertEqual((r.finish_reason, r.message.tool_calls), ("stop", None))
+        chunks = list(self.chat(begin, **more, tool_choice="required", seed=4, stream=True))
+        calls = [c for chunk in chunks for choice in chunk.choices for c in choice.delta.tool_calls or []]
+        self.assertEqual(min(c.index for c in calls), 0)
+        self.assertEqual(chunks[-1].choices[0].finish_reason, "tool_calls")
+
     # ---- the first chunk
 
     def test_the_first_chunk(self):

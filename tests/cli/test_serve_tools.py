@@ -252,17 +252,17 @@ class Tools(Client):
 
     def test_a_call_that_was_begun(self):
         """Of an answer that is continued within a call, the call comes whole."""
-        said = self.post("/tokenize", {"content": '<tool_call>\n{"name": "stop", "arguments": {', "parse_special": True})[2]["tokens"]
-        (close,) = self.post("/tokenize", {"content": "}"})[2]["tokens"]
-        (space,) = self.post("/tokenize", {"content": " "})[2]["tokens"]
-        for token, n, arguments in ((close, 1, "{}"), (space, 2, "{  ")):
-            more = {"tool_choice": "auto", "max_tokens": n, "logit_bias": {str(token): 100}, "extra_body": {"answer_tokens": said, **self.NO_THOUGHT}}
+        for name, n, begin in (("stop", 1, "{}"), ("get_weather", 3, '{"')):
+            content = f'<tool_call>\n{{"name": "{name}", "arguments": {{'
+            said = self.post("/tokenize", {"content": content, "parse_special": True})[2]["tokens"]
+            more = {"tool_choice": "auto", "max_tokens": n, "extra_body": {"answer_tokens": said, **self.NO_THOUGHT}}
             r = self.call(**more).choices[0]
             (call,) = r.message.tool_calls
-            self.assertEqual((call.function.name, call.function.arguments, r.finish_reason), ("stop", arguments, "length"))
+            arguments = call.function.arguments
+            self.assertEqual((call.function.name, arguments[:2], r.finish_reason), (name, begin, "length"))
             told = [c for chunk in self.call(stream=True, **more) for c in chunk.choices[0].delta.tool_calls or []]
             self.assertEqual([(bool(c.id), c.index, c.function.name, c.function.arguments) for c in told],
-                             [(True, 0, "stop", ""), (False, 0, None, arguments)])  # fmt: skip
+                             [(True, 0, name, ""), (False, 0, None, arguments)])  # fmt: skip
 
     def test_the_helper_of_streams(self):
         with self.client.chat.completions.stream(model="x", messages=HI, tools=[STOP], tool_choice="required", seed=1, max_tokens=600,

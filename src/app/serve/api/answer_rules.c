@@ -160,7 +160,7 @@ static bool fault_of_said(const struct answer_rules *r, const struct server *s, 
         fault_set(f, 400, NULL, "invalid_value", NULL,
                   "the answer has a beginning already, which %s does not allow: it fits as far as "
                   "byte %zu",
-                  r->format_field, bytes);
+                  r->format == FORMAT_TEXT ? "tools" : r->format_field, bytes);
     else
         fault_set(f, e->code == TERN_LIMIT ? 400 : 500, NULL, NULL, NULL, "%s", e->text);
     return false;
@@ -170,12 +170,19 @@ bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
                         const struct compiled *c, tern_constraint_state **out, struct fault *f)
 {
     struct tern_error e = {0};
+    bool tools = r->format == FORMAT_TEXT;
     *out = NULL;
-    if (r->format == FORMAT_TEXT || !r->n_said)
+    if (!c || !r->n_said)
         return true;
     enum tern_status status = tern_constraint_state_open(out, compiled_get(c), &e);
     size_t i = 0;
     while (!status && i < r->n_said && !(status = tern_constraint_accept(*out, r->said[i], &e)))
         i++;
+    if (tools &&
+        (status == TERN_USAGE ? !r->said_call : !status && tern_constraint_can_end(*out))) {
+        tern_constraint_state_close(*out); /* no call, or a whole one */
+        *out = NULL;
+        return true;
+    }
     return !status || fault_of_said(r, s, i, &e, f);
 }

@@ -25,8 +25,8 @@ struct answer_rules {  /* zeroed: a free text without calls */
     const char *tools; /* [n_tools] dialog_tools_text of the tools that may be called, or NULL */
     size_t n_tools;
     const json_t *tool_places; /* for faults: tool_list_blame */
-    const char *tool_choice; /* NULL or "auto", "none", "required", or a function's name */
-    bool parallel;           /* several calls in an answer */
+    const char *tool_choice;   /* NULL or "auto", "none", "required", or a function's name */
+    bool parallel;             /* several calls in an answer */
     enum answer_format format;
     const char *text; /* [n] of the format: schema, expression, grammar, choices */
     size_t n;
@@ -36,7 +36,8 @@ struct answer_rules {  /* zeroed: a free text without calls */
     /* What the answer has already (prefill): of the prompt, the last tokens. A format holds for them, too */
     const tern_token *said; /* [n_said] */
     size_t n_said;
-    bool spoke; /* they begin with its text: no thought comes before */
+    bool spoke;     /* they begin with its text: no thought comes before */
+    bool said_call; /* and end within a call */
     /* Fields to be named in faults: "tool_choice", "response_format.json_schema.schema" */
     const char *choice_field;
     char format_field[FAULT_PARAM];
@@ -56,8 +57,8 @@ bool answer_rules_think(const struct answer_rules *r, const struct server *s);
  * appears with fields_unknown's names in ignored[0..max), a C string, to which it is appended. */
 bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
                        char *ignored, size_t max, struct fault *f);
-/* *out: an owned state of c, where r has a format and something was said: behind that. Else NULL. False: the
- * format does not allow it, and the fault says where. */
+/* *out: an owned state of c behind what was said, where r has a format, or where a call has begun there. Else
+ * NULL: c holds for what follows. False: format or tools do not allow what was said, and the fault says where. */
 bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
                         const struct compiled *c, tern_constraint_state **out, struct fault *f);
 

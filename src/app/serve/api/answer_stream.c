@@ -29,6 +29,7 @@ struct answer_stream {
     bool thought, spoke;            /* a thought has come; text that is not blank came, too */
     bool cut;                       /* a call was */
     bool in_call;                   /* the beginning of one was told */
+    bool said_call;                 /* what was said before ends within one */
     struct tern_answer_event
         late[3]; /* [n_late] of one whose beginning was not: that, its arguments, its end */
     size_t n_late, next_late;   /* the first that is not told yet */
@@ -47,6 +48,11 @@ static bool failed(struct fault *f, enum tern_status s, const struct tern_error 
     return false;
 }
 
+static bool is_end(const struct tern_answer_event *x)
+{
+    return x->kind == TERN_ANSWER_CALL || x->kind == TERN_ANSWER_CUT;
+}
+
 /* Drops the events of what was said before. */
 static void drop_events(struct answer_stream *a)
 {
@@ -54,7 +60,7 @@ static void drop_events(struct answer_stream *a)
     while (tern_answer_next(a->answer, &x) != TERN_ANSWER_NONE) {
         a->thought |= x.kind == TERN_ANSWER_THOUGHT;
         a->spoke |= x.kind == TERN_ANSWER_TEXT;
-        a->n_calls += x.kind == TERN_ANSWER_CALL;
+        a->said_call = (a->said_call || x.kind == TERN_ANSWER_BEGIN) && !is_end(&x);
     }
 }
 
@@ -96,6 +102,15 @@ struct answer_stream *answer_stream_open(const tern_model *model,
         return a;
     answer_stream_close(a);
     return NULL;
+}
+
+bool answer_stream_said_call(const tern_model *model, const struct answer_stream_params *p,
+                             bool *within, struct fault *f)
+{
+    struct answer_stream *a = answer_stream_open(model, p, f);
+    *within = a && a->said_call;
+    answer_stream_close(a);
+    return a != NULL;
 }
 
 void answer_stream_close(struct answer_stream *a)
@@ -224,11 +239,6 @@ static void trim_text(struct answer_stream *a, const char **text, size_t *n)
         (*text)++, (*n)--;
     a->spoke |= *n > 0;
     a->blanks.n = 0;
-}
-
-static bool is_end(const struct tern_answer_event *x)
-{
-    return x->kind == TERN_ANSWER_CALL || x->kind == TERN_ANSWER_CUT;
 }
 
 static void give_call(struct answer_stream *a, const struct tern_answer_event *x,

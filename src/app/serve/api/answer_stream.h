@@ -59,7 +59,7 @@ struct answer_part {
     bool
         cut; /* the call broke off, mostly by the limit of tokens or a stop string: its arguments are the
                * beginning of JSON */
-    size_t index; /* of the call, in this answer: 0, 1, ... */
+    size_t index; /* of the call, among those that this answer ends: 0, 1, ... */
     /* The tokens that came with it, in order: those that held its text, and those before without text
      * (marks of thoughts, parts of characters). Each token comes once. PART_DONE has the rest, as the
      * end token. A token cut by a stop string comes with the text before that. */
@@ -78,6 +78,10 @@ struct answer_part {
 struct answer_stream *answer_stream_open(const tern_model *model,
                                          const struct answer_stream_params *p, struct fault *f);
 void answer_stream_close(struct answer_stream *a);
+
+/* *within: whether what was said ends within a call. */
+bool answer_stream_said_call(const tern_model *model, const struct answer_stream_params *p,
+                             bool *within, struct fault *f);
 
 /* The next part; takes events from the job as it needs them. false: PART_NONE, nothing waits (or it is
  * over). All that the part points at is borrowed until the next call. */

@@ -200,6 +200,8 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
                                                                                  : 1};
     bool ok = true;
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
+    if (p.tools && p.n_said)
+        ok = answer_stream_said_call(s->model, &p, &t->rules.said_call, f);
     for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
         struct job_request job;
         p.first_call = answer_first_call();
