@@ -444,6 +444,16 @@ class Kept(unittest.TestCase):
         self.assertEqual((code, text), (2, "serve: --cache-dir saves what --cache-ram holds, and that is 0: leave one of the two out\n"))
         self.assertEqual(kept, [(f, f.read_bytes()) for f in self.files()])
 
+    def test_a_pipe_in_place_of_a_file(self):
+        self.run_once(STORY)
+        file = self.files()[0]
+        file.unlink()
+        os.mkfifo(file, 0o600)
+        other = Server("--cache-dir", self.folder, wait=False)
+        self.assertEqual(other.process.wait(10), 4)
+        self.assertIn(f"--cache-dir {self.folder}: {file.name} is not a regular file\n", other.text())
+        other.stop()
+
     def test_a_folder_belongs_to_one_server(self):
         server = Server("--cache-dir", self.folder)
         try:

@@ -174,6 +174,8 @@ class Fields(Client):
         for seed in (-(2**63), -5, 2**63 - 1):
             self.assertEqual(self.chat(seed=seed, max_tokens=1).seed, seed)
         self.refused("seed", "from -9223372036854775808", seed=1e30)
+        self.refused("max_completion_tokens", "it is 9223372036854775807", max_completion_tokens=2**63 - 1)
+        self.refused("temperature", "it is 1000.00001", temperature=1000.00001)
         for seed in (2.0**53, -(2.0**53), 2.0**62):  # 9007199254740993.0 is read as 2^53
             self.refused("seed", "without point and exponent", seed=seed)
         self.assertEqual(self.chat(seed=2.0**53 - 1, max_tokens=1).seed, 2**53 - 1)

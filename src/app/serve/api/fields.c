@@ -121,8 +121,8 @@ bool fields_real(struct fields *f, const char *name, double min, double max, dou
         return wrong_type(f, name, "a number", x);
     double value = json_number_value(x);
     if (!(value >= min && value <= max))
-        return fields_fault(f, name, "invalid_value", "must be from %g to %g; it is %g", min, max,
-                            value);
+        return fields_fault(f, name, "invalid_value", "must be from %g to %g; it is %.10g", min,
+                            max, value);
     *v = value;
     return true;
 }
@@ -136,11 +136,21 @@ bool fields_whole(const json_t *x, int64_t *v)
     return ok;
 }
 
+static const char *number_text(const json_t *x, char text[32])
+{
+    if (json_is_integer(x))
+        (void)snprintf(text, 32, "%lld", (long long)json_integer_value(x));
+    else
+        (void)snprintf(text, 32, "%.17g", json_real_value(x));
+    return text;
+}
+
 bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max, int64_t *v)
 {
     const json_t *x = fields_any(f, name);
     double real = json_is_real(x) ? json_real_value(x) : 0;
     int64_t value = 0;
+    char text[32];
     if (!x)
         return true;
     if (!json_is_number(x))
@@ -149,8 +159,8 @@ bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max
         return fields_fault(f, name, "invalid_type", "must be an integer; it is %g", real);
     bool whole = fields_whole(x, &value);
     if (whole ? value < min || value > max : real < (double)min || real >= (double)max)
-        return fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %.17g",
-                            (long long)min, (long long)max, json_number_value(x));
+        return fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %s",
+                            (long long)min, (long long)max, number_text(x, text));
     if (!whole)
         return fields_fault(f, name, "invalid_value",
                             "must be written without point and exponent from 2^53 on; it is %.17g",

@@ -76,6 +76,14 @@ static void check_length(struct exchange *x, const struct header_sum *s)
         x->fault = before;
 }
 
+/* Blanks may stand behind the value of a field. */
+static bool is_identity(const char *encoding)
+{
+    size_t n = strcspn(encoding, " \t");
+    return !encoding[n + strspn(encoding + n, " \t")] &&
+           (!n || (n == strlen("identity") && !strncasecmp(encoding, "identity", n)));
+}
+
 static void check_form(struct exchange *x, const struct header_sum *s)
 {
     struct fault *f = &x->fault;
@@ -87,7 +95,7 @@ static void check_form(struct exchange *x, const struct header_sum *s)
     if (strcmp(x->version, "HTTP/1.1") && strcmp(x->version, "HTTP/1.0"))
         fault_set(f, 400, NULL, "bad_request", NULL, "only HTTP/1.1 and HTTP/1.0 are supported");
     const char *encoding = exchange_header(x, "content-encoding");
-    if (encoding && strcasecmp(encoding, "identity"))
+    if (encoding && !is_identity(encoding))
         fault_set(f, 415, NULL, "unsupported_encoding", NULL,
                   "Content-Encoding %.40s is not supported: send the body as it is", encoding);
     check_length(x, s);

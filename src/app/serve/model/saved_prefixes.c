@@ -45,8 +45,13 @@ static enum tern_status open_one(struct scheduler *s, int dir, int i, const char
     if (fd < 0)
         return refuse(e, folder, name);
     s->cache_fd[i] = fd;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || fchmod(fd, 0600))
+    if (fstat(fd, &st) || fchmod(fd, 0600))
         return refuse(e, folder, name);
+    if (!S_ISREG(st.st_mode)) {
+        snprintf(e->text, sizeof e->text, "--cache-dir %.200s: %s is not a regular file", folder,
+                 name);
+        return e->code = TERN_IO;
+    }
     if (flock(fd, LOCK_EX | LOCK_NB))
         return refuse(e, folder, "another server uses it");
     return TERN_OK;
@@ -79,7 +84,8 @@ static void load(struct scheduler *s)
 static enum tern_status open_folder(int *dir, const char *folder, struct tern_error *e)
 {
     *dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *dir >= 0 ? TERN_OK : refuse(e, folder, errno == ENOENT ? "the folder must exist" : "open");
+    return *dir >= 0 ? TERN_OK
+                     : refuse(e, folder, errno == ENOENT ? "the folder must exist" : "open");
 }
 
 enum tern_status saved_prefixes_check(const char *folder, struct tern_error *e)
