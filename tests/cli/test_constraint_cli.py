@@ -76,6 +76,16 @@ class Forms(Constrained):
                 for number in re.findall(r"-?[0-9][^], ]*", text):
                     self.assertLessEqual(abs(float(number)), most)
 
+    def test_numbers_beyond_digits(self):
+        """Each is a number of the schema, for a validator that calculates with doubles, too."""
+        for schema in ({"const": 1e300}, {"enum": [-1e300]}, {"const": 1e-300}, {"minimum": 1e300}, {"maximum": -1e300}, {"type": "integer", "minimum": 1e300},
+                       {"exclusiveMinimum": 1e300, "exclusiveMaximum": 1.1e300}, {"exclusiveMinimum": 0, "maximum": 1e-300}):  # fmt: skip
+            schema = {"type": "array", "items": {"type": "number", **schema}, "minItems": 1, "maxItems": 2, "uniqueItems": True}
+            for seed in range(2):
+                text = self.text("-j", json.dumps(schema), "-s", seed)
+                self.assertTrue(0 < len(json.loads(text)) <= 2 and "e" in text, text)
+                jsonschema.validate(json.loads(text), schema)
+
     def test_expressions_choices_and_grammars(self):
         file = self.dir / "cat.gbnf"
         file.write_text(GRAMMAR)

@@ -195,7 +195,7 @@ class NumberRules(unittest.TestCase):
         ])  # fmt: skip
         self.assertEqual(answers, [
             "refused", "live", "refused", "live", "refused", "refused", "refused", "live", "refused", "live",
-            "empty", "live", "empty", "live", "live", "empty", "empty",
+            "empty", "live", "live", "live", "live", "live", "live",
         ])  # fmt: skip
 
     def test_jacobsthal(self):

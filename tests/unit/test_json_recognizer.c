@@ -1,5 +1,6 @@
 /* The recognizer of JSON values, on nodes made by hand. */
 #include "made.h"
+#include "sample/language/numbers.h"
 #include "suite.h"
 
 #include <stdio.h>
@@ -291,6 +292,16 @@ START_TEST(unique_items)
     refuses("[\"\xc3\xa9\",\"\\u00e9", "\"");
     refuses("[[1,2],[1,2", "]");
     refuses("[null,", "n");
+    end();
+    start(); /* numbers that are too large to be written without an exponent */
+    struct number_rule large = {.has_lo = true, .lo = {.n = 1, .digits = "1", .exponent = 64}};
+    uint32_t item = made_number(&s, numbers_lang(s.languages, &large));
+    s.root =
+        made_array(&s, NODE_NONE, (struct array_shape){.min = 2, .max = 9, .unique = 1}, &item, 1);
+    open_with(0);
+    takes("[1e64,1.5e64,1.05e99,1e100]");
+    refuses("[1e64,1e6", "4");
+    refuses("[1.0", "e");
     end();
 }
 END_TEST

@@ -96,6 +96,67 @@ START_TEST(plain_rules)
 }
 END_TEST
 
+static struct number_rule range(const char *lo, const char *hi)
+{
+    struct number_rule r = {.has_lo = lo != NULL, .has_hi = hi != NULL};
+    if (lo)
+        r.lo = decimal_of(lo);
+    if (hi)
+        r.hi = decimal_of(hi);
+    return r;
+}
+
+static void judge(const struct number_rule *r, const char *good, const char *bad)
+{
+    struct languages *ls = open_languages();
+    const lang x = numbers_lang(ls, r);
+    char text[256];
+    for (size_t n; *good; good += n + (good[n] == ' '))
+        ck_assert_msg((n = strcspn(good, " ")) && memcpy(text, good, n) && !(text[n] = 0) &&
+                          matches(ls, x, text),
+                      "%s", text);
+    for (size_t n; *bad; bad += n + (bad[n] == ' '))
+        ck_assert_msg((n = strcspn(bad, " ")) && memcpy(text, bad, n) && !(text[n] = 0) &&
+                          !matches(ls, x, text),
+                      "%s", text);
+    languages_close(ls);
+}
+
+/* Where no plain text is left, numbers have an exponent, as far as doubles go. */
+START_TEST(exponents)
+{
+    struct number_rule r = range("1e300", NULL);
+    judge(&r, "1e300 1.00000000000001e300 9e300 1.5e301 2e307 1.79769313486231e308",
+          "1e299 10e300 1E300 1e+300 1.8e308 2e308 1e309 1.000000000000001e300 -1e300 0.1e301 "
+          "1e3000");
+    r.open_lo = true;
+    judge(&r, "1.00000000000001e300 1e301", "1e300 1.0e300");
+    r = range(NULL, "-1.5e300");
+    judge(&r, "-1.5e300 -2e300 -1e301 -1.79769313486231e308", "-1.4e300 1.5e300 -1e300 -1e309");
+    r = range("1.25e300", "1.5e301");
+    judge(&r, "1.25e300 9.9e300 1.5e301", "1.24e300 1.6e301 1e299 1e302");
+    r = range("0", "1e-300"), r.open_lo = true;
+    judge(&r, "1e-300 9.5e-301 5e-324 1e-323", "0 1.1e-300 4e-324 1e-299 1e-325 -1e-301");
+    r = range("1e300", "1e302"), r.multiple_of = unit_rule("3").multiple_of;
+    judge(&r, "1.2e300 3e300 1.11e301 9e301", "1e300 1.3e300 1.1e301 1e302");
+    r.multiple_of = unit_rule("1").multiple_of, r.n_nots = 1,
+    r.nots[0] = unit_rule("7").multiple_of;
+    judge(&r, "1e300 1.2e301", "1.4e300 7e301");
+    r.nots[0] = unit_rule("8").multiple_of;
+    ck_assert(number_is_empty(&r));
+    r = range("1e64", NULL), r.n_nots = 1, r.nots[0] = unit_rule("36028797018963968").multiple_of;
+    judge(&r, "1.000000000000001e64", "1e64 1e65 1e300");
+    r = range("1e-80", "1e-70"), r.n_nots = 1, r.nots[0] = unit_rule("0.1").multiple_of;
+    judge(&r, "1e-80 1.5e-75", "1e-69");
+    r.multiple_of = unit_rule("1e-63").multiple_of;
+    ck_assert(number_is_empty(&r));
+    r = range("1e309", NULL);
+    ck_assert(number_is_empty(&r));
+    r = range("1e301", "1e300");
+    ck_assert(number_is_empty(&r));
+}
+END_TEST
+
 /* Leaves join with expressions: 5, 10, 15 or "ten", or a fraction below 1. */
 START_TEST(leaves)
 {
@@ -175,11 +236,16 @@ END_TEST
 /* The text of a rule of one value is what its leaf says. */
 START_TEST(rules_of_one_value)
 {
-    static const char *const values[] = {"0",    "5",    "-5",    "1e3",       "0.5",   "-12.25",
-                                         "1e62", "1e63", "-1e63", "123456789", "1e-62", "1e-63"};
+    static const char *const values[] = {"0",     "5",         "-5",       "1e3",
+                                         "0.5",   "-12.25",    "1e62",     "1e63",
+                                         "-1e63", "123456789", "1e-62",    "1e-63",
+                                         "1e64",  "-1e300",    "1.5e-300", "17976931348623157e292",
+                                         "5e-324"};
     static const struct {
         const char *value, *unit;
-    } others[] = {{"5", "0.01"}, {"1e64", "1"}, {"1e-64", NULL}, {"5", "1"}};
+    } others[] = {{"5", "0.01"}, {"1e309", "1"},  {"1e-64", "1e-63"},
+                  {"1e64", "3"}, {"1e400", NULL}, {"1e-324", NULL},
+                  {"5", "1"},    {"1e64", "8"},   {"3e300", "3"}};
     struct languages *ls = open_languages();
     char text[NUMBER_TEXT];
     size_t n;
@@ -200,11 +266,11 @@ START_TEST(rules_of_one_value)
         number_point(&r, &d);
         if (others[i].unit)
             r.multiple_of = unit_rule(others[i].unit).multiple_of;
-        ck_assert(number_text(&r, text, &n) == (i == 3));
+        ck_assert_msg(number_text(&r, text, &n) == (i >= 6), "%s", others[i].value);
     }
     languages_close(ls);
 }
 END_TEST
 
-SUITE("numbers", TEST(plain_rules), TEST(leaves), TEST(rules_of_one_value), TEST(states_are_few),
-      TEST(every_allocation_fails))
+SUITE("numbers", TEST(plain_rules), TEST(exponents), TEST(leaves), TEST(rules_of_one_value),
+      TEST(states_are_few), TEST(every_allocation_fails))

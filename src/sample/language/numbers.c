@@ -8,7 +8,9 @@
 #include "sample/language/numbers.h"
 
 #include "sample/language/leaf.h"
+#include "sample/language/number_powers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Among so many integers in a row, one is prime to any NUMBER_NOTS primes: Jacobsthal's function for 8
@@ -301,14 +303,15 @@ static bool prefix_add(struct prefix *p, uint32_t most, unsigned char byte)
     return true;
 }
 
-static bool is_live_start(const struct number_rule *r)
+bool number_is_plain(const struct number_rule *r)
 {
     return is_live(r, &(struct prefix){0}) || is_live(r, &(struct prefix){.negative = true});
 }
 
 bool number_is_empty(const struct number_rule *r)
 {
-    return !is_live_start(r);
+    struct number_power powers[NUMBER_POWERS_MOST];
+    return !number_is_plain(r) && !number_powers(r, powers);
 }
 
 /* ---- states ---- */
@@ -467,7 +470,7 @@ static uint32_t state_of(struct numbers *ns, uint32_t rule, const struct prefix 
 uint32_t numbers_start(struct numbers *ns, const struct number_rule *r)
 {
     uint32_t i = 0;
-    if (!is_live_start(r))
+    if (!number_is_plain(r))
         return NUMBER_DEAD;
     while (i < ns->n_rules && !rule_equal(&ns->rules[i], r))
         i++;
@@ -498,14 +501,23 @@ bool numbers_accepts(const struct numbers *ns, uint32_t state)
 
 /* ---- languages ---- */
 
+/* d in scientific notation; returns the bytes. */
+static size_t power_text(const struct decimal *d, char out[NUMBER_TEXT])
+{
+    return (size_t)snprintf(out, NUMBER_TEXT, "%s%c%s%.*se%d", d->negative ? "-" : "", d->digits[0],
+                            d->n > 1 ? "." : "", d->n - 1, d->digits + 1, decimal_top(d) - 1);
+}
+
 bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n)
 {
     const struct decimal *d = &r->lo;
     if (!r->has_lo || !r->has_hi || r->open_lo || r->open_hi || decimal_compare(d, &r->hi))
         return false;
+    if (!number_is_plain(r))
+        return *n = power_text(d, out), !number_is_empty(r);
     int32_t top = d->n && decimal_top(d) > 1 ? decimal_top(d) : 1;
     int32_t last = d->exponent < 0 ? d->exponent : 0;
-    if (top - last > DECIMAL_DIGITS || fraction_most(r) != (uint32_t)-last)
+    if (fraction_most(r) != (uint32_t)-last)
         return false;
     *n = 0;
     if (d->negative)
@@ -515,7 +527,7 @@ bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n)
             out[(*n)++] = '.';
         out[(*n)++] = decimal_digit(d, power);
     }
-    return !number_is_empty(r);
+    return true;
 }
 
 static lang digits(struct languages *ls, char from, uint32_t min, uint32_t max)
@@ -564,8 +576,36 @@ static struct number_rule limited(const struct number_rule *r)
         d.exponent = decimal_top(&r->lo);
     if (r->has_hi && decimal_top(&r->hi) > d.exponent)
         d.exponent = decimal_top(&r->hi);
-    while (number_is_empty(&x) && d.exponent++ < DECIMAL_DIGITS)
+    while (!number_is_plain(&x) && d.exponent++ < DECIMAL_DIGITS)
         x = closed(r, &d, true);
+    return x;
+}
+
+static struct decimal decimal_of(int32_t value)
+{
+    struct decimal d;
+    char text[16];
+    int n = snprintf(text, sizeof text, "%d", value);
+    (void)decimal_read(text, (size_t)n, &d);
+    return d;
+}
+
+/* Numbers that need an exponent. */
+static lang powers_lang(struct languages *ls, const struct number_rule *r)
+{
+    struct number_power powers[NUMBER_POWERS_MOST];
+    lang x = LANG_NONE;
+    for (uint32_t n = number_powers(r, powers); n--;) {
+        const struct number_power *p = &powers[n];
+        const struct number_rule exponents = {.has_lo = true,
+                                              .lo = decimal_of(p->first),
+                                              .has_hi = true,
+                                              .hi = decimal_of(p->last),
+                                              .multiple_of = {1, 0}};
+        lang e = lang_concat(ls, lang_text(ls, "e", 1), numbers_lang(ls, &exponents));
+        lang one = lang_concat(ls, numbers_lang(ls, &p->mantissa), e);
+        x = lang_or(ls, x, p->negative ? lang_concat(ls, lang_text(ls, "-", 1), one) : one);
+    }
     return x;
 }
 
@@ -573,6 +613,8 @@ lang numbers_lang(struct languages *ls, const struct number_rule *r)
 {
     if (!r->has_lo && !r->has_hi && !r->n_nots && !r->multiple_of.count)
         return any_number(ls);
+    if (!number_is_plain(r))
+        return powers_lang(ls, r);
     const struct number_rule x = limited(r);
     struct numbers *ns = leaf_numbers(ls);
     uint32_t s = ns ? numbers_start(ns, &x) : NUMBER_FAIL;

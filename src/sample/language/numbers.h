@@ -2,7 +2,8 @@
  * `languages` whose states are decided by arithmetic, not by exploring: every state but NUMBER_DEAD has
  * an end.
  *
- * Texts of a rule: plain notation without exponent and without "-0", at most DECIMAL_DIGITS digits. The
+ * Texts of a rule: plain notation without exponent and without "-0", at most DECIMAL_DIGITS digits; where no such
+ * text has a value of the rule, those of number_powers.h. The
  * fraction has at most as many digits as multiple_of or lo = hi has decimal places: none for integers, so
  * 1.0 is no text of theirs. Without either it has NUMBER_PLACES, or one more than bounds and nots have.
  *
@@ -37,11 +38,13 @@ void number_point(struct number_rule *r, const struct decimal *d);
 bool number_and(const struct number_rule *a, const struct number_rule *b, struct number_rule *out);
 /* The values that are not in a, as a union of the rules out[0 .. returned - 1]; they may overlap. */
 uint32_t number_not(const struct number_rule *a, struct number_rule out[NUMBER_NOT_MOST]);
+/* A text without exponent has a value of the rule. */
+bool number_is_plain(const struct number_rule *r);
 /* No text has a value of the rule. */
 bool number_is_empty(const struct number_rule *r);
 
 /* Most rules of one value have one text: *n bytes of `out`. False: it is another rule. */
-enum { NUMBER_TEXT = DECIMAL_DIGITS + 2 };
+enum { NUMBER_TEXT = DECIMAL_DIGITS + 8 };
 bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n);
 /* The texts of a rule; LANG_NONE: no text; LANG_FAIL. */
 lang numbers_lang(struct languages *ls, const struct number_rule *r);

@@ -49,8 +49,22 @@ bool unique_value(struct json_recognizer *j, struct track *t, struct place *p,
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-/* 0, -?[1-9][0-9]*, and either of them with a fraction that does not end in 0. */
-static lang canonical_numbers(struct languages *ls)
+/* e-?[1-9][0-9]{1,2}, at least 64: numbers that have no other text here (number_powers.h). */
+static lang canonical_exponent(struct languages *ls)
+{
+    uint64_t digits[4] = {0x3ffull << '0', 0, 0, 0}, nonzeros[4] = {0x3feull << '0', 0, 0, 0};
+    uint64_t large[4] = {0x380ull << '0', 0, 0, 0}, four[4] = {0x3f0ull << '0', 0, 0, 0};
+    lang digit = lang_set(ls, digits), six = lang_text(ls, "6", 1);
+    lang two = lang_or(ls, lang_concat(ls, lang_set(ls, large), digit),
+                       lang_concat(ls, six, lang_set(ls, four)));
+    lang three = lang_concat(ls, lang_set(ls, nonzeros), lang_repeat(ls, digit, 2, 2));
+    lang e = lang_or(ls, lang_text(ls, "e", 1), lang_text(ls, "e-", 2));
+    return lang_concat(ls, e, lang_or(ls, two, three));
+}
+
+/* 0, -?[1-9][0-9]*, and either of them with a fraction that does not end in 0. Of limited numbers also those that
+ * need an exponent. */
+static lang canonical_numbers(struct languages *ls, bool limited)
 {
     uint64_t digits[4] = {0x3ffull << '0', 0, 0, 0}, nonzeros[4] = {0x3feull << '0', 0, 0, 0};
     lang digit = lang_repeat(ls, lang_set(ls, digits), 0, LANG_MANY),
@@ -59,15 +73,20 @@ static lang canonical_numbers(struct languages *ls)
     lang whole = lang_concat(ls, nonzero, digit);
     lang fraction = lang_concat(ls, lang_text(ls, ".", 1), lang_concat(ls, digit, nonzero));
     lang any = lang_concat(ls, whole, lang_or(ls, fraction, LANG_BLANK));
-    any = lang_concat(ls, minus, lang_or(ls, any, lang_concat(ls, zero, fraction)));
+    any = lang_or(ls, any, lang_concat(ls, zero, fraction));
+    lang power = lang_concat(ls, nonzero, lang_or(ls, fraction, LANG_BLANK));
+    if (limited)
+        any = lang_or(ls, any, lang_concat(ls, power, canonical_exponent(ls)));
+    any = lang_concat(ls, minus, any);
     return lang_or(ls, any, zero);
 }
 
 lang unique_numbers(struct json_recognizer *j, lang numbers)
 {
-    if (j->canonical == (lang)LANG_FAIL)
-        j->canonical = canonical_numbers(j->languages);
-    return lang_and(j->languages, numbers, j->canonical);
+    bool limited = numbers != j->shapes.nodes[NODE_ANY].number;
+    if (j->canonical[limited] == (lang)LANG_FAIL)
+        j->canonical[limited] = canonical_numbers(j->languages, limited);
+    return lang_and(j->languages, numbers, j->canonical[limited]);
 }
 
 /* ---- the search --------------------------------------------------------------------------- */

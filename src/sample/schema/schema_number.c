@@ -217,8 +217,17 @@ static bool read_number(struct schema *s, const struct keyword *k, uint32_t valu
     if (decimal_read(schema_text(s, value), schema_value(s, value)->n_text, d))
         return true;
     schema_refuse(s, schema_value(s, k->value)->parent, keyword_name(s, k),
-                  "the number has too many digits");
+                  "the number has more than 64 digits, or an exponent beyond 9999");
     return false;
+}
+
+/* r says what keyword k does. False: no number that has a text. */
+static bool can_write(struct schema *s, const struct keyword *k, const struct number_rule *r)
+{
+    return !number_is_empty(r) ||
+           schema_refuse(s, schema_value(s, k->value)->parent, keyword_name(s, k),
+                         "no number that is written here fits: those above 64 digits end at "
+                         "1.7976931348623157e308, those near 0 at 5e-324");
 }
 
 static uint32_t constants(struct schema *s, const struct keyword *k)
@@ -232,7 +241,8 @@ static uint32_t constants(struct schema *s, const struct keyword *k)
         if (schema_value(s, c)->type != JSON_NUMBER || !read_number(s, k, c, &d))
             continue;
         number_point(&r, &d);
-        add_rule(s, &r);
+        if (can_write(s, k, &r))
+            add_rule(s, &r);
     }
     return set_since(s, first);
 }
@@ -256,14 +266,14 @@ static bool rule_of(struct schema *s, uint32_t sub, const struct keyword *k, str
     if (k->id == K_MULTIPLE_OF)
         return unit_read(&d, &r->multiple_of) ||
                schema_refuse(s, s->subs[sub].value, "multipleOf",
-                             "it is not positive, or has too many digits");
+                             "it must be positive, with at most 17 digits and 63 decimal places");
     uint32_t other = sub_find(s, sub, low ? K_EXCLUSIVE_MINIMUM : K_EXCLUSIVE_MAXIMUM);
     bool open = exclusive || (other && schema_value(s, other)->type == JSON_TRUE);
     if (low)
         r->has_lo = true, r->open_lo = open, r->lo = d;
     else
         r->has_hi = true, r->open_hi = open, r->hi = d;
-    return true;
+    return can_write(s, k, r);
 }
 
 uint32_t numbers_keyword(struct schema *s, uint32_t sub, const struct keyword *k)
