@@ -52,6 +52,13 @@ class Numbers(ServeCase):
         said = '{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":%s}]}],"max_tokens":1}'
         self.ok("/v1/messages", (said % WIDE).encode())
 
+    def test_no_client_knows_how(self):
+        """An object that looks like a number that is carried stays an object."""
+        use = '{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[{"type":"function","id":"c","function":{"name":"f","arguments":{"a":%s,"b":1e400}}}]}]}'
+        for name in ("tern:number", "0" * 32):
+            sent = '{"%s": "1e400"}' % name
+            self.assertIn(sent, self.ok("/apply-template", (use % sent).encode())["prompt"])
+
     def test_schemas_may_have_them(self):
         schema = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
         parameters = tool(schema)["input_schema"]

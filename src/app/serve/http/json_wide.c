@@ -4,14 +4,33 @@
 #include "app/cli/growing_text.h"
 
 #include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MARK "tern:number" /* whoever sends it himself gets a number back */
+#include <sys/random.h>
 
 enum { I64_DIGITS = 19 }; /* those with fewer fit */
 
-static const char before[] = "{\"" MARK "\":\"", after[] = "\"}";
+/* The name of the member: random, so that no client can send it. Nobody sees it. */
+enum { MARK_BYTES = 16, MARK_TEXT = 2 * MARK_BYTES + 1, BEFORE_TEXT = MARK_TEXT + 5 };
+static char mark[MARK_TEXT], before[BEFORE_TEXT];
+static const char after[] = "\"}";
+static pthread_once_t marked = PTHREAD_ONCE_INIT;
+
+static void make_mark(void)
+{
+    unsigned char random[MARK_BYTES] = {0};
+    (void)!getrandom(random, sizeof random, 0);
+    for (size_t i = 0; i < sizeof random; i++)
+        (void)snprintf(mark + 2 * i, sizeof mark - 2 * i, "%02x", random[i]);
+    (void)snprintf(before, sizeof before, "{\"%s\":\"", mark);
+}
+
+static void need_mark(void)
+{
+    (void)pthread_once(&marked, make_mark);
+}
 
 static size_t digits(const char *p)
 {
@@ -58,6 +77,7 @@ char *json_wide_wrap(const char *text, size_t n, size_t *n_out)
 {
     struct growing_text out = {0};
     const char *kept = text, *end = text + n, *next;
+    need_mark();
     for (const char *p = text; p < end; p = next) {
         bool wide = false;
         next = end_of(p, end, &wide);
@@ -89,6 +109,7 @@ void json_wide_blank(char *text, size_t n)
 
 void json_wide_unwrap(char *text)
 {
+    need_mark();
     char *out = strstr(text, before), *next;
     for (char *p = out; p; p = next) {
         bool wide;
@@ -106,7 +127,8 @@ void json_wide_unwrap(char *text)
 
 bool json_is_wide(const json_t *v)
 {
-    return json_is_object(v) && json_object_size(v) == 1 && json_object_get(v, MARK);
+    need_mark();
+    return json_is_object(v) && json_object_size(v) == 1 && json_object_get(v, mark);
 }
 
 json_t *json_wide_object(const char *text, size_t n)
