@@ -112,7 +112,7 @@ class Fields(Client):
 
     def test_limits_hold(self):
         """Each at its last value that is fine"""
-        for body in ({"stop": ["x" * 256] * 4}, {"temperature": 0}, {"top_logprobs": 20, "logprobs": True}, {"n": 64, "max_tokens": 1},
+        for body in ({"stop": ["x" * 256] * 4}, {"stop": ""}, {"stop": ["", ""]}, {"temperature": 0}, {"top_logprobs": 20, "logprobs": True}, {"n": 64, "max_tokens": 1},
                      {"logit_bias": {str(i): 1 for i in range(1024)}}, {"temperature": -0.0}):  # fmt: skip
             with self.subTest(list(body)):
                 self.assertTrue(self.chat(extra_body=body))

@@ -112,6 +112,8 @@ class Whole(Client):
         m = self.create(max_tokens=60, stop_sequences=["not there", stop])
         self.assertEqual((m.stop_reason, m.stop_sequence), ("stop_sequence", stop))
         self.assertEqual(m.content[0].text, whole[: whole.index(stop)])
+        m = self.create(max_tokens=60, stop_sequences=["", stop, ""])  # empty ones have no effect
+        self.assertEqual((m.stop_reason, m.stop_sequence), ("stop_sequence", stop))
 
     def test_many_stop_sequences(self):
         for n in (5, 63, 64):

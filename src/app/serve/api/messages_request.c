@@ -66,9 +66,12 @@ static bool list_stops(struct messages_request *r, json_t *stops)
     size_t n = json_is_array(stops) ? json_array_size(stops) : stops != NULL;
     r->stops = json_incref(stops);
     r->turn.stop = r->stop = calloc(n + 1, sizeof *r->stop);
-    for (size_t i = 0; i < n && r->stop; i++)
-        r->stop[i] = json_string_value(json_is_array(stops) ? json_array_get(stops, i) : stops);
-    r->turn.n_stop = n;
+    for (size_t i = 0; i < n && r->stop; i++) {
+        const char *stop =
+            json_string_value(json_is_array(stops) ? json_array_get(stops, i) : stops);
+        if (*stop)
+            r->stop[r->turn.n_stop++] = stop;
+    }
     return r->stop != NULL;
 }
 

@@ -358,9 +358,11 @@ static bool add_stop(struct request_params *p, struct fields *f, const char *nam
     if (!text)
         return fields_fault(f, name, "invalid_type", "must be a string or an array of strings");
     size_t n = json_string_length(v);
-    if (n == 0 || n > REQUEST_STOP_BYTES || strlen(text) != n)
+    if (n == 0) /* llama.cpp skips it, too: clients send the field of a form that nobody filled in */
+        return true;
+    if (n > REQUEST_STOP_BYTES || strlen(text) != n)
         return fields_fault(f, name, n > REQUEST_STOP_BYTES ? "limit_exceeded" : "invalid_value",
-                            "has a string of %zu bytes; 1 to %d are allowed, without U+0000", n,
+                            "has a string of %zu bytes; at most %d are allowed, without U+0000", n,
                             REQUEST_STOP_BYTES);
     if (!(p->stop[p->n_stop] = strdup(text)))
         return fault_no_memory(f->fault, "the request");
@@ -374,8 +376,8 @@ bool request_params_stop(struct request_params *p, struct fields *f, const char 
     bool ok = true;
     if (!v)
         return true;
-    if (!json_is_array(v)) /* an empty text: no stop, as some clients mean it */
-        return (json_is_string(v) && !json_string_length(v)) || add_stop(p, f, name, v);
+    if (!json_is_array(v))
+        return add_stop(p, f, name, v);
     if (json_array_size(v) > max)
         return fields_fault(f, name, "limit_exceeded", "has %zu strings; at most %zu are allowed",
                             json_array_size(v), max);

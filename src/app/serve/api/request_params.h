@@ -53,7 +53,7 @@ json_t *request_params_real(float value);
 bool request_params_length(struct request_params *p, struct fields *f, const char *name,
                            int64_t min);
 /* Stop strings from field `name`: a text or an array of at most `max`, which is at most REQUEST_STOPS_MAX,
- * each of 1 to 256 bytes. */
+ * each of at most 256 bytes; empty ones stop nothing. */
 bool request_params_stop(struct request_params *p, struct fields *f, const char *name, size_t max);
 /* The text with which the model's chat template ends an answer, where it has no token for that. */
 bool request_params_chat_stop(struct request_params *p, const tern_model *model);
