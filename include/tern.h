@@ -273,6 +273,14 @@ size_t tern_chat_opening(const tern_model *model, unsigned flags, char *text, si
 /* Parses an answer while it streams, by the model's chat template. Without a template, all is text. */
 typedef struct tern_answer tern_answer;
 
+/* What an answer may be whose form is constrained. */
+enum tern_answer_form {
+    TERN_ANSWER_ANY,       /* texts, thoughts and calls in any order */
+    TERN_ANSWER_ONLY_TEXT, /* a thought may come first; all behind it is text, marks of thoughts and calls too */
+    TERN_ANSWER_CALLS_OR_TEXT /* for tools beside a schema: behind the thought come calls or a text, and all behind
+                               * the first sign of a text is text */
+};
+
 struct tern_answer_params {
     /* The tools of the conversation, as a message of role "tools" has them, or NULL: some models write
      * arguments without quotes, and the schema tells a text from a number. */
@@ -283,10 +291,7 @@ struct tern_answer_params {
         *prompt;       /* [n_prompt] the prompt, or its last tokens: some tokenizers drop a */
     size_t n_prompt;   /* space at the beginning of a text. NULL: the answer begins one */
     size_t first_call; /* calls of the conversation so far: calls without an id are numbered */
-    /* For an answer whose form is constrained. 1: a thought may come first, and all behind it is text, marks
-     * of thoughts and calls too. 2, for tools beside a schema: behind the thought come calls or a text, and
-     * all behind the first sign of a text is text. */
-    int only_text;
+    enum tern_answer_form form;
 };
 
 enum tern_answer_kind {

@@ -30,7 +30,7 @@ static enum tern_status keep_params(tern_answer *a, const struct tern_answer_par
     a->params = (struct answer_params){.tools = {a->memory, n_tools},
                                        .opening = {a->memory + n_tools, n},
                                        .first_call = p->first_call,
-                                       .only_text = p->only_text};
+                                       .form = p->form};
     return TERN_OK;
 }
 

@@ -30,7 +30,8 @@ struct answer_parser {
     struct answer_forms forms;
     struct answer_mark marks[MARKS_MAX]; /* [n_marks] */
     size_t n_marks;
-    bool calls_first, only_text, calls_or_text, marked, has_tools, finishing, cut;
+    enum tern_answer_form form;
+    bool calls_first, marked, has_tools, finishing, cut;
     bool wrote_text,
         after_calls; /* text that is not blank came, where calls begin; a call did, and only
                       * blanks since */
@@ -146,14 +147,15 @@ static enum match find_mark(const struct answer_parser *a, const char *p, size_t
                             const struct answer_mark **found)
 {
     enum match best = MATCH_NO;
-    bool to_the_end = (a->only_text || a->calls_or_text) && a->wrote_text && a->mode == IN_TEXT;
+    bool to_the_end = a->form != TERN_ANSWER_ANY && a->wrote_text && a->mode == IN_TEXT;
     if (!a->first[(unsigned char)*p] || to_the_end)
         return MATCH_NO;
     for (size_t i = 0; i < a->n_marks; i++) {
         const struct answer_mark *m = &a->marks[i];
         size_t this_len = 0;
         if ((a->mode == IN_THOUGHT && m->kind != MARK_END) ||
-            (m->kind == MARK_TRIGGER && (a->only_text || (a->calls_first && a->wrote_text))))
+            (m->kind == MARK_TRIGGER &&
+             (a->form == TERN_ANSWER_ONLY_TEXT || (a->calls_first && a->wrote_text))))
             continue;
         enum match match = match_mark(a, m, p, n, &this_len);
         if (match == MATCH_PART)
@@ -204,7 +206,7 @@ static bool take_mark(struct answer_parser *a, const struct answer_mark *m, size
         ok = ok && buffer_add(&a->whole, m->text.p, m->text.n);
     } else if (m->kind == MARK_END && a->mode == IN_THOUGHT) {
         a->mode = IN_TEXT;
-        a->wrote_text |= a->only_text; /* it begins here */
+        a->wrote_text |= a->form == TERN_ANSWER_ONLY_TEXT; /* it begins here */
         ok = ok && buffer_add(&a->whole, m->text.p, m->text.n);
     } else if (m->kind == MARK_BEHIND) {
         a->wrote_text = false;
@@ -359,7 +361,7 @@ static enum tern_status open_parser(struct answer_parser *a, const struct chat *
 {
     enum tern_status s;
     a->marked = p->marked, a->number = p->first_call;
-    a->only_text = p->only_text == 1, a->calls_or_text = p->only_text == 2;
+    a->form = p->form;
     if (!c)
         return TERN_OK;
     if ((s = answer_forms_open(&a->forms, c, p->marked, e)))

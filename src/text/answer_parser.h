@@ -12,7 +12,7 @@ struct answer_parser;
 struct answer_params {
     struct mark tools;   /* JSON, for the types of arguments without quotes; n 0: unknown */
     struct mark opening; /* what the template wrote of a thought before the answer; n 0: none */
-    int only_text;       /* but for a thought at the beginning; 2: or calls there */
+    enum tern_answer_form form;
     bool marked;         /* special tokens come as answer_parser_special says, else as text */
     size_t first_call; /* calls of the conversation before: the number of the first without an id */
 };

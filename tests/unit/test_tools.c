@@ -274,7 +274,7 @@ START_TEST(reads_text_alone_behind_a_thought)
     struct chat *c = tool_family_open(&tool_families[0], &k);
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
         for (size_t one = 0, n = strlen(answers[i][0]); one <= n; one++) {
-            struct answer_parser *a = open_params(c, (struct answer_params){.only_text = true});
+            struct answer_parser *a = open_params(c, (struct answer_params){.form = TERN_ANSWER_ONLY_TEXT});
             struct heard h = {0};
             ck_assert(!answer_parser_push(a, answers[i][0], one, NULL));
             take_events(&h, a);

@@ -74,7 +74,7 @@ static bool open_answer(struct answer_stream *a, const struct answer_stream_para
                                               .prompt = p->prompt,
                                               .n_prompt = n,
                                               .first_call = p->first_call,
-                                              .only_text = p->only_text};
+                                              .form = p->form};
     struct tern_error e = {0};
     enum tern_status s = tern_answer_open(&a->answer, a->model, &params, &e);
     for (size_t i = n; i < p->n_prompt && !s; i++) {

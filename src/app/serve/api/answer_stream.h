@@ -26,7 +26,7 @@ struct answer_stream_params {
     size_t n_tools;
     size_t first_call;       /* answer_first_call */
     bool plain;              /* no chat: all is text */
-    int only_text;           /* all behind a first thought is: as in tern_answer_params */
+    enum tern_answer_form form;
     bool ignore_end;         /* as in the job */
     const char *const *stop; /* [n_stop] the client's stop strings; they outlive the stream */
     size_t n_stop;

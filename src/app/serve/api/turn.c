@@ -114,11 +114,13 @@ static void drop_format(struct turn *t)
     t->rules.format = FORMAT_TEXT;
 }
 
-static bool may_call_or_text(const struct turn *t, const struct server *s)
+static enum tern_answer_form form_of(const struct turn *t, const struct server *s)
 {
     struct answer_rules r = t->rules;
+    if (r.format == FORMAT_TEXT)
+        return TERN_ANSWER_ANY;
     r.tools = dialog_tools_text(t->dialog, s->model, &r.n_tools);
-    return answer_rules_may_call_or_text(&r);
+    return answer_rules_may_call_or_text(&r) ? TERN_ANSWER_CALLS_OR_TEXT : TERN_ANSWER_ONLY_TEXT;
 }
 
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
@@ -132,7 +134,8 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
     }
     t->rules.n_said = t->prompt.n_text;
     t->rules.spoke = t->prompt.n_text > 0;
-    if (t->rules.format != FORMAT_TEXT && !may_call_or_text(t, s) &&
+    t->form = form_of(t, s);
+    if (t->form == TERN_ANSWER_ONLY_TEXT &&
         !dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f))
         return false;
     t->rules.opened |= t->prompt.in_thought;
@@ -195,9 +198,7 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
                                      .stop = t->stop,
                                      .n_stop = t->n_stop,
                                      .ignore_end = t->params.ignore_end,
-                                     .only_text = t->rules.format == FORMAT_TEXT ? 0
-                                                  : may_call_or_text(t, s)       ? 2
-                                                                                 : 1};
+                                     .form = t->form};
     bool ok = true;
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
     if (p.tools && p.n_said)
@@ -206,7 +207,7 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
         struct job_request job;
         p.first_call = answer_first_call();
         ok = make_job(t, s, i, exchange_client(x), &job, f);
-        p.plain = p.only_text == 1 && !answer_rules_think(&t->rules, s);
+        p.plain = p.form == TERN_ANSWER_ONLY_TEXT && !answer_rules_think(&t->rules, s);
         if (ok)
             ok = answers_add(all, s, x, &p, &job, f);
         else

@@ -32,6 +32,7 @@ struct turn { /* zeroed, then filled by who reads the request; turn_close frees 
     char ignored[FIELDS_TEXT_MAX]; /* fields and parts without effect, for the header and the log */
     /* turn_prepare */
     struct dialog_prompt prompt;
+    enum tern_answer_form form;
 };
 
 /* Appends one more name to t->ignored. */
