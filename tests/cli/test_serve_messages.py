@@ -478,7 +478,7 @@ class ClaudeCode(Client):
         forms = (
             ("/v1/messages/count_tokens", lambda text: {"system": text, "messages": [user]}, "system"),
             ("/v1/messages/count_tokens", lambda text: {"system": [{"type": "text", "text": text}], "messages": [user]}, "system[0]"),
-            ("/apply-template", lambda text: {"messages": [{"role": "system", "content": text}, user]}, "messages[0]"),
+            ("/apply-template", lambda text: {"messages": [{"role": "system", "content": text}, user]}, "messages[0].content"),
             ("/apply-template", lambda text: {"messages": [{"role": "developer", "content": [{"type": "text", "text": text}]}, user]}, "messages[0].content[0]"),
             ("/v1/responses/input_tokens", lambda text: {"instructions": text, "input": "Hi"}, "instructions"),
         )

@@ -60,17 +60,10 @@ static bool read_part(struct message_reading *r, json_t *part, const char *place
 /* The text of field `name`: a text or parts, which join as they are. Absent: empty. */
 static bool read_content(struct message_reading *r, const char *name, struct growing_text *text)
 {
-    json_t *v = fields_any(&r->m, name);
-    bool ok = true;
-    if (json_is_string(v))
-        add_text(r, r->m.place, json_string_value(v), json_string_length(v), text);
-    else if (v && !json_is_array(v))
-        return fields_fault(&r->m, name, "invalid_type", "must be a string or an array of parts");
-    for (size_t i = 0; i < json_array_size(v) && ok; i++) {
-        char place[128];
-        snprintf(place, sizeof place, "%.80s.%s[%zu]", r->m.place, name, i);
-        ok = read_part(r, json_array_get(v, i), place, text);
-    }
+    struct fields_parts p;
+    bool ok = fields_parts(&r->m, name, "parts", &p);
+    while (ok && fields_next_part(&p))
+        ok = read_part(r, p.part, p.place, text);
     return ok;
 }
 

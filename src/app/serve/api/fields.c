@@ -245,6 +245,28 @@ bool fields_array(struct fields *f, const char *name, size_t max, json_t **v)
     return true;
 }
 
+bool fields_parts(struct fields *f, const char *name, const char *what, struct fields_parts *p)
+{
+    *p = (struct fields_parts){.field = fields_any(f, name)};
+    put_path(p->path, sizeof p->path, f->place, name);
+    p->whole = json_is_string(p->field);
+    return !p->field || p->whole || json_is_array(p->field) ||
+           fields_fault(f, name, "invalid_type", "must be a string or an array of %s", what);
+}
+
+bool fields_next_part(struct fields_parts *p)
+{
+    size_t i = p->n++;
+    if (i >= (p->whole ? 1 : json_array_size(p->field)))
+        return false;
+    p->part = p->whole ? p->field : json_array_get(p->field, i);
+    if (p->whole)
+        (void)snprintf(p->place, sizeof p->place, "%s", p->path);
+    else
+        (void)snprintf(p->place, sizeof p->place, "%s[%zu]", p->path, i);
+    return true;
+}
+
 /* ---- what was not read ---------------------------------------------------------------------- */
 
 void fields_ignore(struct fields *f, const char *names)

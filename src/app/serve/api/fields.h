@@ -57,6 +57,26 @@ bool fields_array(struct fields *f, const char *name, size_t max,
                   json_t **v);                          /* of at most max items */
 json_t *fields_any(struct fields *f, const char *name); /* NULL: absent */
 
+/* What is said: a text, or an array of parts.
+ *
+ *     struct fields_parts p;
+ *     bool ok = fields_parts(f, "content", "parts", &p);
+ *     while (ok && fields_next_part(&p))
+ *         ok = read_part(p.part, p.place);
+ */
+struct fields_parts {
+    json_t *part;    /* with `whole`, the text; borrowed */
+    char place[128]; /* "messages[3].content[1]" */
+    bool whole;      /* the field is a text */
+    json_t *field;
+    size_t n; /* parts so far */
+    char path[96];
+};
+
+/* Absent: no parts. `what` is what parts are called in the fault. */
+bool fields_parts(struct fields *f, const char *name, const char *what, struct fields_parts *p);
+bool fields_next_part(struct fields_parts *p);
+
 /* Known fields without effect here, with spaces between. */
 void fields_ignore(struct fields *f, const char *names);
 /* From here on, what was read before counts as not read: where nothing is answered, the options of an answer have

@@ -106,24 +106,14 @@ static bool add_inner(struct messages_reader *in, json_t *block, const char *pla
  * refused: the client will send it again in each request to come. */
 static bool add_content(struct messages_reader *in, struct fields *f, struct growing_text *t)
 {
-    json_t *content = fields_any(f, "content"), *block;
-    size_t i;
-    if (!content)
-        return true;
-    if (json_is_string(content)) {
-        add_line(t, json_string_value(content), json_string_length(content));
-        return true;
-    }
-    if (!json_is_array(content))
-        return fields_fault(f, "content", "invalid_type", "must be a string or an array of blocks");
-    json_array_foreach(content, i, block)
-    {
-        char place[128];
-        (void)snprintf(place, sizeof place, "%s.content[%zu]", f->place, i);
-        if (!add_inner(in, block, place, t))
-            return false;
-    }
-    return true;
+    struct fields_parts p;
+    bool ok = fields_parts(f, "content", "blocks", &p);
+    while (ok && fields_next_part(&p))
+        if (p.whole)
+            add_line(t, json_string_value(p.part), json_string_length(p.part));
+        else
+            ok = add_inner(in, p.part, p.place, t);
+    return ok;
 }
 
 /* ---- blocks of a message --------------------------------------------------------------------- */
@@ -264,35 +254,24 @@ static bool read_block(struct messages_reader *in, json_t *block, const char *pl
 }
 
 /* Field `name` of f, a string or an array of blocks, as said by in->speaker. */
-static bool read_content(struct messages_reader *in, struct fields *f, const char *name,
-                         json_t *content)
+static bool read_content(struct messages_reader *in, struct fields *f, const char *name)
 {
-    json_t *block;
-    size_t i;
-    if (json_is_string(content)) {
-        say(in, name, json_string_value(content), json_string_length(content));
-        return true;
-    }
-    if (!json_is_array(content))
-        return fields_fault(f, name, "invalid_type", "must be a string or an array of blocks");
-    json_array_foreach(content, i, block)
-    {
-        char place[128];
-        (void)snprintf(place, sizeof place, "%s%s%s[%zu]", f->place, f->place[0] ? "." : "", name,
-                       i);
-        if (!read_block(in, block, place))
-            return false;
-    }
-    return true;
+    struct fields_parts p;
+    bool ok = fields_parts(f, name, "blocks", &p);
+    while (ok && fields_next_part(&p))
+        if (p.whole)
+            say(in, p.place, json_string_value(p.part), json_string_length(p.part));
+        else
+            ok = read_block(in, p.part, p.place);
+    return ok;
 }
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
 static bool read_system(struct messages_reader *in, struct fields *f)
 {
-    json_t *system = fields_any(f, "system");
     in->speaker = SYSTEM;
-    return !system || read_content(in, f, "system", system);
+    return read_content(in, f, "system");
 }
 
 static bool read_message(struct messages_reader *in, json_t *message, size_t i)
@@ -305,7 +284,7 @@ static bool read_message(struct messages_reader *in, json_t *message, size_t i)
         !fields_choice(&f, "role", "user|assistant|system", &role) || !fields_need(&f, "content"))
         return false;
     in->speaker = (enum speaker)role;
-    bool ok = read_content(in, &f, "content", fields_any(&f, "content"));
+    bool ok = read_content(in, &f, "content");
     end_text(in);
     in->turn->prefill = in->speaker == ASSISTANT;
     turn_unknown(in->turn, &f);

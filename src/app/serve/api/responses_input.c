@@ -70,25 +70,14 @@ static bool add_part(struct responses_reader *in, json_t *part, const char *plac
 static bool add_content(struct responses_reader *in, struct fields *f, const char *name,
                         bool result, struct growing_text *t)
 {
-    json_t *content = fields_any(f, name);
-    if (!content)
-        return true;
-    if (json_is_string(content)) {
-        add(t, json_string_value(content), json_string_length(content));
-        return true;
-    }
-    if (!json_is_array(content))
-        return fields_fault(f, name, "invalid_type", "must be a string or an array of parts");
-    size_t i;
-    json_t *part;
-    json_array_foreach(content, i, part)
-    {
-        char place[128];
-        (void)snprintf(place, sizeof place, "%s.%s[%zu]", f->place, name, i);
-        if (!add_part(in, part, place, result, t))
-            return false;
-    }
-    return true;
+    struct fields_parts p;
+    bool ok = fields_parts(f, name, "parts", &p);
+    while (ok && fields_next_part(&p))
+        if (p.whole)
+            add(t, json_string_value(p.part), json_string_length(p.part));
+        else
+            ok = add_part(in, p.part, p.place, result, t);
+    return ok;
 }
 
 /* ---- items ---------------------------------------------------------------------------------- */
