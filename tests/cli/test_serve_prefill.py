@@ -119,6 +119,20 @@ class Prefill(Client):
         wrong = said('<tool_call>\n{"name": "get_weather", "arguments": {"city": 7, ')
         self.refused("messages", "tools does not allow: it fits as far as byte 58", messages=wrong, tools=[WEATHER])
 
+    def test_tools_behind_a_thought(self):
+        """A call or a schema holds behind the thought that the answer begins with, wherever that ends."""
+        more = {"tools": [WEATHER], "max_tokens": 600, "seed": 4}
+        for message in ({"content": "<think>\nab"}, {"content": "", "reasoning_content": "ab"}, {"content": "So: ", "reasoning_content": "ab"}):
+            for think in (False, True):
+                with self.subTest(message, think=think):
+                    bias = {str(THINK_END): 6}
+                    r = self.chat([*HI, {"role": "assistant", **message}], tool_choice="required", logit_bias=bias, extra_body={"enable_thinking": think}, **more)
+                    self.assertEqual(r.choices[0].finish_reason, "tool_calls")
+        for begin in ("", '{"name": "b"'):
+            r = self.chat(said(begin, reasoning_content="ab"), response_format=FORM, logit_bias={str(THINK_END): 6}, **more).choices[0]
+            if not r.message.tool_calls:
+                self.check(begin + r.message.content)
+
     def test_a_whole_call(self):
         """It is none of the answer: calls are counted from 0, and without one the answer is not of calls."""
         begin = said('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 1}}\n</tool_call>\n')

@@ -106,11 +106,11 @@ static bool find_both(struct server *s, const struct answer_rules *r, struct com
     bool any = r->format == FORMAT_JSON;
     size_t n = any ? sizeof object - 1 : r->n, size = sizeof pattern + r->n_tools + n;
     struct compiled *alone = NULL;
-    if ((!any && r->format != FORMAT_SCHEMA) || r->opened) {
+    if (!any && r->format != FORMAT_SCHEMA) {
         fault_set(f, 400, NULL, NULL, r->format_field,
-                  "%s cannot be enforced in an answer that may call tools%s; send no tools, or "
+                  "%s cannot be enforced in an answer that may call tools; send no tools, or "
                   "\"none\" as %s",
-                  r->format_field, r->opened ? " and begins in a thought" : "", r->choice_field);
+                  r->format_field, r->choice_field);
         return false;
     }
     if (!find_format(s, r, &alone, f))
@@ -151,7 +151,7 @@ static bool fault_of_said(const struct answer_rules *r, const struct server *s, 
     size_t bytes = 0, n;
     if (e->code == TERN_NO_MEMORY || tern_decoder_open(&d, s->model, 1, NULL))
         return fault_no_memory(f, "the conversation");
-    for (size_t i = 0; i < at; i++) {
+    for (size_t i = r->n_said - r->n_text; i < at; i++) {
         (void)tern_decoder_bytes(d, r->said[i], &n);
         bytes += n;
     }
@@ -166,23 +166,33 @@ static bool fault_of_said(const struct answer_rules *r, const struct server *s, 
     return false;
 }
 
+/* A new state of c behind the tokens said[*at..to). *at: how many of `said` it knows. */
+static enum tern_status follow(const struct answer_rules *r, const struct compiled *c, size_t *at,
+                               size_t to, tern_constraint_state **out, struct tern_error *e)
+{
+    tern_constraint_state_close(*out);
+    *out = NULL;
+    enum tern_status status = tern_constraint_state_open(out, compiled_get(c), e);
+    while (!status && *at < to && !(status = tern_constraint_accept(*out, r->said[*at], e)))
+        ++*at;
+    return status;
+}
+
 bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
                         const struct compiled *c, tern_constraint_state **out, struct fault *f)
 {
     struct tern_error e = {0};
-    bool tools = r->format == FORMAT_TEXT;
+    bool calls = r->format == FORMAT_TEXT, both = answer_rules_may_call_or_text(r);
+    size_t thought = r->n_said - r->n_text, at = calls || both ? 0 : thought;
     *out = NULL;
-    if (!c || !r->n_said)
+    if (!c || at == r->n_said)
         return true;
-    enum tern_status status = tern_constraint_state_open(out, compiled_get(c), &e);
-    size_t i = 0;
-    while (!status && i < r->n_said && !(status = tern_constraint_accept(*out, r->said[i], &e)))
-        i++;
-    if (tools &&
-        (status == TERN_USAGE ? !r->said_call : !status && tern_constraint_can_end(*out))) {
-        tern_constraint_state_close(*out); /* no call, or a whole one */
-        *out = NULL;
-        return true;
+    enum tern_status status = follow(r, c, &at, r->n_said, out, &e);
+    bool begun = status ? r->said_call : !tern_constraint_can_end(*out);
+    if (calls && (!status || status == TERN_USAGE) && !begun) {
+        at = 0, status = follow(r, c, &at, thought, out, &e);
+        if (!thought)
+            tern_constraint_state_close(*out), *out = NULL;
     }
-    return !status || fault_of_said(r, s, i, &e, f);
+    return !status || fault_of_said(r, s, at, &e, f);
 }

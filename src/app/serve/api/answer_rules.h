@@ -33,11 +33,12 @@ struct answer_rules {  /* zeroed: a free text without calls */
     unsigned chat_flags; /* with which the answer is asked for (dialog_prompt) */
     bool plain;          /* no chat: the text begins with no thought */
     bool opened;         /* the prompt begins a thought that the template leaves to the model */
-    /* What the answer has already (prefill): of the prompt, the last tokens. A format holds for them, too */
+    /* What the answer has already (prefill): of the prompt, the last tokens, a thought first. A format holds for
+     * their text, calls and what may come beside them for all of them. */
     const tern_token *said; /* [n_said] */
-    size_t n_said;
-    bool spoke;     /* they begin with its text: no thought comes before */
-    bool said_call; /* and end within a call */
+    size_t n_said, n_text;  /* n_text: the last of n_said, behind the thought */
+    bool spoke;             /* they begin with its text: no thought comes before */
+    bool said_call;         /* and end within a call */
     /* Fields to be named in faults: "tool_choice", "response_format.json_schema.schema" */
     const char *choice_field;
     char format_field[FAULT_PARAM];
@@ -57,8 +58,9 @@ bool answer_rules_think(const struct answer_rules *r, const struct server *s);
  * appears with fields_unknown's names in ignored[0..max), a C string, to which it is appended. */
 bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
                        char *ignored, size_t max, struct fault *f);
-/* *out: an owned state of c behind what was said, where r has a format, or where a call has begun there. Else
- * NULL: c holds for what follows. False: format or tools do not allow what was said, and the fault says where. */
+/* *out: an owned state of c behind what was said, as far as it concerns c: a text without calls does not
+ * concern tools, its thought does. NULL: c begins now. False: format or tools do not allow what was said, and the
+ * fault says where. */
 bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
                         const struct compiled *c, tern_constraint_state **out, struct fault *f);
 

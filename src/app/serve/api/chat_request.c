@@ -102,7 +102,7 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
         tokens[prompt->n++] = (tern_token)id;
     }
     prompt->n_said += n;
-    r->turn.rules.n_said += n;
+    r->turn.rules.n_said += n, r->turn.rules.n_text += n;
     if (n && !r->turn.params.ignore_end && tern_token_is_end(s->model, tokens[prompt->n - 1])) {
         r->ended = true;
         r->turn.params.n_predict = 0;

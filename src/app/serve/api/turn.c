@@ -132,12 +132,13 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
         fault_blame(f, t->field);
         return false;
     }
-    t->rules.n_said = t->prompt.n_text;
+    t->rules.n_text = t->prompt.n_text;
     t->rules.spoke = t->prompt.n_text > 0;
     t->form = form_of(t, s);
     if (t->form == TERN_ANSWER_ONLY_TEXT &&
         !dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f))
         return false;
+    t->rules.n_said = t->prompt.n_said;
     t->rules.opened |= t->prompt.in_thought;
     return true;
 }
