@@ -438,9 +438,7 @@ bool request_params_may_ignore_end(const struct request_params *p, bool constrai
     if (!constrained || !p->ignore_end)
         return true;
     fault_set(f, 400, NULL, "invalid_value", p->end_field,
-              "%s: an answer with a format, or with a tool that must be called, ends where that "
-              "ends",
-              p->end_field);
+              "%s: an answer with a format or with tools ends where these let it end", p->end_field);
     return false;
 }
 
