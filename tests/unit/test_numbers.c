@@ -135,6 +135,8 @@ START_TEST(exponents)
     judge(&r, "-1.5e300 -2e300 -1e301 -1.79769313486231e308", "-1.4e300 1.5e300 -1e300 -1e309");
     r = range("1.25e300", "1.5e301");
     judge(&r, "1.25e300 9.9e300 1.5e301", "1.24e300 1.6e301 1e299 1e302");
+    r = range("1e300", NULL), r.multiple_of = unit_rule("1").multiple_of;
+    judge(&r, "1e300 1.00000000000001e307", "1.000000000000001e300");
     r = range("0", "1e-300"), r.open_lo = true;
     judge(&r, "1e-300 9.5e-301 5e-324 1e-323", "0 1.1e-300 4e-324 1e-299 1e-325 -1e-301");
     r = range("1e300", "1e302"), r.multiple_of = unit_rule("3").multiple_of;

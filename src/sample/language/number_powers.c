@@ -50,14 +50,24 @@ static struct decimal mantissa_of(const struct decimal *d, int32_t power)
     return m;
 }
 
-static uint32_t places_for(const struct number_rule *r, const struct number_rule *m)
+/* Some number of so many places is no multiple of u. */
+static bool selects(const struct unit *u, int32_t power, uint32_t places)
 {
-    int32_t places = m->lo.exponent < m->hi.exponent ? -m->lo.exponent : -m->hi.exponent;
+    struct unit x;
+    return u->count && unit_below(u, power, places, &x) && x.count > 1;
+}
+
+static uint32_t places_for(const struct number_rule *r, const struct number_rule *m, int32_t power)
+{
+    int32_t most = m->lo.exponent < m->hi.exponent ? -m->lo.exponent : -m->hi.exponent;
+    uint32_t places = most < PLACES ? PLACES : (uint32_t)most + 1;
     if (!decimal_compare(&m->lo, &m->hi))
-        return (uint32_t)places;
-    places += r->multiple_of.count || r->n_nots ? 1 + UNIT_PLACES : 1;
-    places = places > PLACES ? places : PLACES;
-    return (uint32_t)(places < PLACES_MOST ? places : PLACES_MOST);
+        return (uint32_t)most;
+    bool more = selects(&r->multiple_of, power, places);
+    for (uint32_t i = 0; i < r->n_nots; i++)
+        more |= selects(&r->nots[i], power, places);
+    places += more ? UNIT_PLACES : 0;
+    return places < PLACES_MOST ? places : PLACES_MOST;
 }
 
 /* The part of r, which has both bounds, from 10^first to below 10^(last + 1). A multiple stays one when it is
@@ -77,7 +87,7 @@ static bool part_of(const struct number_rule *r, int32_t first, int32_t last,
         m->hi = mantissa_of(&r->hi, last), m->open_hi = r->open_hi;
     else
         m->hi = (struct decimal){.n = 1, .digits = "1", .exponent = 1}, m->open_hi = true;
-    uint32_t places = places_for(r, m);
+    uint32_t places = places_for(r, m, first);
     if (!r->multiple_of.count)
         m->multiple_of = (struct unit){1, places};
     else if (!unit_below(&r->multiple_of, first, places, &m->multiple_of))
