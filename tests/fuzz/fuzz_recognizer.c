@@ -131,7 +131,7 @@ static void open_schema(struct opened *o, const char *schema, unsigned flags)
     }
     o->budget = (struct budget){.bytes = 16 << 20, .steps = UINT64_MAX};
     enum tern_status status =
-        schema_compile(&shapes, schema, strlen(schema), 0, &o->budget, NULL, NULL);
+        schema_compile(&shapes, schema, strlen(schema), 0, NULL, &o->budget, NULL, NULL);
     assert(!status);
     status = json_recognizer_open(&o->r, &shapes, NULL, flags, &o->budget, NULL);
     assert(!status);

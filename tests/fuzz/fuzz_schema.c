@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n = end ? (size_t)(end - text) : size - 1;
     size_t left = end ? size - 2 - n : 0;
     allocs_start(0, 0);
-    enum tern_status status = schema_compile(&s, text, n, data[0] & 3, &b, &notes, NULL);
+    enum tern_status status = schema_compile(&s, text, n, data[0] & 3, NULL, &b, &notes, NULL);
     assert(allocs_peak() <= BYTES + notes.capacity + (64 << 10));
     allocs_stop();
     free(notes.text);

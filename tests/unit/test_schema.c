@@ -167,7 +167,7 @@ static const struct {
 static enum tern_status compile(struct shapes *s, const char *schema, struct budget *b,
                                 struct tern_error *e)
 {
-    return schema_compile(s, schema, strlen(schema), 0, b, NULL, e);
+    return schema_compile(s, schema, strlen(schema), 0, NULL, b, NULL, e);
 }
 
 /* Every line of `lines` is accepted, or none is. */
@@ -270,7 +270,7 @@ START_TEST(lax)
     struct schema_notes notes = {0};
     struct tern_error e = {0};
     struct shapes s;
-    ck_assert(!schema_compile(&s, schema, sizeof schema - 1, SCHEMA_LAX, &b, &notes, &e));
+    ck_assert(!schema_compile(&s, schema, sizeof schema - 1, SCHEMA_LAX, NULL, &b, &notes, &e));
     ck_assert(strstr(notes.text, "pattern at #"));
     judge(&s, schema, "\"b\"", true);
     judge(&s, schema, "\"bbbb\"", false);
@@ -315,8 +315,8 @@ START_TEST(lax_only_widens)
     struct tern_error e = {0};
     struct shapes s;
     const char *schema = widened[_i].schema;
-    ck_assert_msg(!schema_compile(&s, schema, strlen(schema), SCHEMA_LAX, &b, &notes, &e), "%s: %s",
-                  schema, e.text);
+    ck_assert_msg(!schema_compile(&s, schema, strlen(schema), SCHEMA_LAX, NULL, &b, &notes, &e),
+                  "%s: %s", schema, e.text);
     judge(&s, schema, widened[_i].good, true);
     bool listed = false, negated = false;
     for (size_t at = 0; at < notes.n; at += strlen(notes.text + at) + 1) {

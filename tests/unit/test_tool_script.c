@@ -27,6 +27,21 @@ static const char boxes[] =
           "\"additionalProperties\":"
           "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",true,\"b\"]},\"uniqueItems\":true}}},"
           "\"required\":[\"o\"],\"additionalProperties\":false}");
+/* Keys that Gemma's notation cannot write, and that need not come */
+static const char unwritten[] = TOOLS(
+    "{\"type\":\"object\",\"properties\":{\"o\":{\"type\":\"object\",\"properties\":{\"t\":{"
+    "\"type\":"
+    "\"boolean\"},\"x y\":{},\"a,b\":{},\"a:b\":{},\"q\\\"\":{},\"<\":{},\"\":{}},"
+    "\"patternProperties\":{\"^a b$\":{}},\"required\":[\"t\"],\"additionalProperties\":false},"
+    "\"m\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"},\"minProperties\":"
+    "1},"
+    "\"e\":{\"enum\":[{\"a b\":1},{\"a\":1}]},"
+    "\"n\":{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"x y\",\"z\"]},\"minProperties\":1},"
+    "\"u\":{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"properties\":{\"a b\":{}},"
+    "\"propertyNames\":{\"enum\":[\"a b\",\"c\"]},\"additionalProperties\":{\"const\":null},"
+    "\"type\":\"object\"}},"
+    "\"r\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"a b\"]}},"
+    "\"w\":{\"type\":\"object\",\"required\":[\"a b\"]}},\"additionalProperties\":false}");
 static const char one[] =
     "{\"$ref\": \"#/$defs/o\", \"$defs\": {\"o\": {\"type\":\"object\",\"properties\":{"
     "\"a\":{\"enum\":[1,\"<tool_call>\"]}},\"required\":[\"a\"],"
@@ -180,6 +195,22 @@ static const struct answer_case cases[] = {
       FILE "[get(o={t:" MARK MARK ",k:[" MARK "a" MARK "," MARK "~a",
       FILE "[get(o={t:" MARK "\xFF~x", FILE "[get(o={t:" MARK MARK "~ ",
       FILE "[get(o={t:" MARK MARK ",t~:", FILE "[get(o={t:" MARK MARK ",n:1~."}},
+    {GEMMA,
+     unwritten,
+     "required",
+     false,
+     false,
+     {FILE "[get(o={t:true}, m={k:true}, e={a:1}, n={z:[{y:null}]})]\xFF<|endoftext|>",
+      FILE "[get(u=[{},{c:null}], r=[])]\xFF<|endoftext|>"},
+     {FILE "[get(o={t:true~,", FILE "[get(m={~}", FILE "[get(e={a~ ", FILE "[get(n={~x",
+      FILE "[get(n={z:[{y~ ", FILE "[get(n={z:null~,"}},
+    {GEMMA,
+     unwritten,
+     "required",
+     false,
+     false,
+     {NULL},
+     {FILE "[get(u=[{},{c:null}~,", FILE "[get(r=[~{", FILE "[get(~w="}},
 };
 
 /* Beside the schema `one` */
@@ -354,10 +385,13 @@ static const struct {
     {QWEN, plain, "{\"properties\": {\"b\": {\"pattern\": \"\\\\ba\"}}}",
      "schema: pattern at #/properties/b: "},
     {GEMMA,
-     TOOLS("{\"properties\":{\"o\":{\"type\":\"array\",\"items\":{\"required\":[\"a b\"]}}}}"),
+     TOOLS("{\"properties\":{\"o\":{\"type\":\"array\",\"minItems\":1,\"items\":{"
+           "\"type\":\"object\",\"required\":[\"a b\"]}}},\"required\":[\"o\"]}"),
      NULL, "tool get, argument o: keys in it cannot be enforced in the notation of this template"},
-    {GEMMA, TOOLS("{\"properties\":{\"o\":{\"type\":\"object\",\"minProperties\":1}}}"), NULL,
-     "tool get, argument o: keys in it cannot be enforced in the notation of this template"},
+    {GEMMA,
+     TOOLS("{\"properties\":{\"o\":{\"type\":\"object\",\"patternProperties\":{\"^a b$\":{}},"
+           "\"additionalProperties\":false,\"minProperties\":1}},\"required\":[\"o\"]}"),
+     NULL, "tool get, argument o: keys in it cannot be enforced in the notation of this template"},
 };
 
 START_TEST(refuses_what_cannot_be_enforced)

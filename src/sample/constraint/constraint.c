@@ -99,7 +99,7 @@ static enum tern_status open_json(tern_constraint *c, struct constraint_form *f,
     if (s)
         return s;
     s = schema_compile(&shapes, any ? object : p->text, any ? sizeof object - 1 : p->bytes,
-                       schema_flags(p), &f->budget, &notes, e);
+                       schema_flags(p), NULL, &f->budget, &notes, e);
     if (!s)
         s = json_recognizer_open(&f->recognizer, &shapes, NULL, json_flags(p), &f->budget, e);
     if (!s)

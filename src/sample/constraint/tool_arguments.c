@@ -36,6 +36,12 @@ static enum tern_status refuse(const struct tool_arguments *a, const struct memb
                      (int)(key.n > 64 ? 64 : key.n), key.p, why);
 }
 
+/* What can be written of its value */
+static uint32_t node_of(const struct tool_arguments *a, const struct member *m)
+{
+    return a->shapes->written ? a->shapes->written[m->node] : m->node;
+}
+
 /* ---- values ----------------------------------------------------------------------------------- */
 
 /* Texts without quotes that answer_put_bare may take for another value: after blanks, what begins a
@@ -91,96 +97,19 @@ static lang bare_of(const struct tool_arguments *a, const struct member *m, cons
     return lang_or(ls, lang_and(ls, text, lang_not(ls, like_values(a))), other);
 }
 
-/* Nodes that are met, each once */
-struct node_walk {
-    const struct shapes *shapes;
-    bool *known;
-    uint32_t *list, *n; /* [n] */
-};
-
-static void walk_to(struct node_walk *w, uint32_t node)
-{
-    if (node != NODE_NONE && !w->known[node])
-        w->known[node] = true, w->list[(*w->n)++] = node;
-}
-
-static void walk_array(struct node_walk *w, const struct array_shape *x)
-{
-    for (uint32_t i = 0; i < x->items.n; i++)
-        walk_to(w, w->shapes->items[x->items.first + i]);
-}
-
-static void walk_object(struct node_walk *w, const struct object_shape *o)
-{
-    for (uint32_t i = 0; i < o->members.n; i++)
-        walk_to(w, w->shapes->members[o->members.first + i].node);
-    for (uint32_t i = 0; i < o->classes.n; i++)
-        walk_to(w, w->shapes->classes[o->classes.first + i].node);
-}
-
-static bool meet(struct languages *ls, lang a, lang b)
-{
-    return lang_is_live(ls, lang_and(ls, a, b)) == LANG_YES;
-}
-
-/* Gemma's notation has no form for some keys. An object may go without those that need not come. */
-static bool gemma_object(const struct tool_arguments *a, const struct object_shape *o, lang keys)
-{
-    struct languages *ls = languages_of(a);
-    uint32_t required = 0;
-    for (uint32_t i = 0; i < o->members.n; i++) {
-        const struct member *m = &a->shapes->members[o->members.first + i];
-        struct mark key = key_of(a, m);
-        required += m->required;
-        if (m->required && !meet(ls, keys, text_of(a, key)))
-            return false;
-    }
-    for (uint32_t i = 0; i < o->classes.n; i++) {
-        const struct member_class *c = &a->shapes->classes[o->classes.first + i];
-        if (c->min || !meet(ls, keys, c->keys))
-            return false;
-    }
-    return o->min <= required;
-}
-
-/* The same of all that is in a node */
-static bool gemma_can_write(const struct tool_arguments *a, uint32_t node)
-{
-    const struct shapes *s = a->shapes;
-    lang keys = script_gemma_keys(languages_of(a));
-    bool *known = calloc(s->n_nodes, sizeof *known), good = known != NULL;
-    uint32_t *list = malloc(s->n_nodes * sizeof *list), n = 0;
-    good = good && list;
-    if (good)
-        list[n++] = node, known[node] = true;
-    for (uint32_t i = 0; i < n && good; i++) {
-        const struct node *v = &s->nodes[list[i]];
-        struct node_walk w = {s, known, list, &n};
-        for (uint32_t k = 0; k < v->arrays.n; k++)
-            walk_array(&w, &s->arrays[v->arrays.first + k]);
-        for (uint32_t k = 0; k < v->objects.n && good; k++) {
-            const struct object_shape *o = &s->objects[v->objects.first + k];
-            walk_object(&w, o);
-            good = gemma_object(a, o, keys);
-        }
-    }
-    free(known);
-    free(list);
-    return good;
-}
-
 /* From `at`, behind the middle, to `to`: a value, and what is behind it. */
 static enum tern_status put_value(const struct tool_arguments *a, const struct member *m,
                                   uint32_t at, uint32_t to, struct tern_error *e)
 {
     const struct answer_list *l = a->list;
-    const struct node *v = &a->shapes->nodes[m->node];
+    const uint32_t node = node_of(a, m);
+    const struct node *v = &a->shapes->nodes[node];
     bool box = v->arrays.n || v->objects.n,
          python = is_python(box ? l->box_notation : l->scalar_notation);
     bool bare = l->text_notation == TOJSON_STR, quoted = l->text_middle.n > l->middle.n;
     struct mark quote = {l->text_middle.p + l->middle.n, l->text_middle.n - l->middle.n};
     bool gemma = l->text_notation == TOJSON_GEMMA;
-    if (gemma && box && !gemma_can_write(a, m->node))
+    if (node == NODE_NONE && m->required)
         return refuse(a, m, "keys in it cannot be enforced in the notation of this template", e);
     if (v->string != LANG_NONE && bare) {
         lang text =
@@ -196,7 +125,7 @@ static enum tern_status put_value(const struct tool_arguments *a, const struct m
     }
     uint32_t behind = script_state(a->script);
     if (!gemma || box)
-        script_hole(a->script, at, behind, m->node,
+        script_hole(a->script, at, behind, node,
                     gemma    ? SCRIPT_GEMMA
                     : python ? SCRIPT_PYTHON
                              : SCRIPT_JSON);

@@ -9,6 +9,7 @@
 #include "sample/constraint/tool_arguments.h"
 #include "text/answer_form.h"
 #include "text/buffer.h"
+#include "text/tojson.h"
 #include "text/tools.h"
 
 struct maker {
@@ -198,10 +199,13 @@ static enum tern_status check_trigger(const struct maker *m)
 /* Compiles them; node_of then finds the node of a tool. */
 static enum tern_status compile(struct maker *m, struct budget *budget, struct schema_notes *notes)
 {
+    const struct schema_notation gemma = {script_gemma_keys, m->tools.json.values[0].n_children};
+    const bool is_gemma = m->form.list.text_notation == TOJSON_GEMMA;
     struct buffer text = {0};
     enum tern_status s = TERN_NO_MEMORY;
     if (put_schemas(m, &text))
-        s = schema_compile(m->shapes, text.p, text.n, m->p->schema_flags, budget, notes, m->e);
+        s = schema_compile(m->shapes, text.p, text.n, m->p->schema_flags, is_gemma ? &gemma : NULL,
+                           budget, notes, m->e);
     else
         error_memory(m->e, "the schemas of tools", text.n);
     if (s)

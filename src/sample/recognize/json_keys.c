@@ -185,7 +185,7 @@ static lang thread_keys(struct json_recognizer *j, const struct level *l, const 
     return all;
 }
 
-static lang all_keys(struct json_recognizer *j, const struct level *l)
+lang json_keys_next(struct json_recognizer *j, const struct level *l)
 {
     j->list.n = 0;
     draft_start(j, l);
@@ -195,16 +195,6 @@ static lang all_keys(struct json_recognizer *j, const struct level *l)
         if (!add_number(j, &j->list, thread_keys(j, l, th)))
             return UNASKED;
     return union_of(j, 0);
-}
-
-lang json_keys_next(struct json_recognizer *j, const struct level *l)
-{
-    lang all = all_keys(j, l);
-    if (!(l->flags & LEVEL_GEMMA) || all == UNASKED)
-        return all;
-    if (j->gemma_keys == UNASKED)
-        j->gemma_keys = script_gemma_keys(j->languages);
-    return lang_and(j->languages, all, j->gemma_keys);
 }
 
 /* ---- a key's end --------------------------------------------------------------------------- */

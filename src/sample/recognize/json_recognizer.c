@@ -372,7 +372,6 @@ enum tern_status json_recognizer_open(struct recognizer *out, struct shapes *sha
                                   .languages = shapes->languages,
                                   .budget = b,
                                   .flags = flags,
-                                  .gemma_keys = (lang)LANG_FAIL,
                                   .canonical = {(lang)LANG_FAIL, (lang)LANG_FAIL}};
     if (script) {
         j->script = *script;

@@ -153,7 +153,6 @@ struct json_recognizer {
 
     bool failed; /* no budget was left for an answer within this step */
 
-    lang gemma_keys; /* LANG_FAIL: not asked yet */
     lang canonical[2]; /* numbers in arrays of unique items: any, and limited ones */
     bool searching, found;
     uint32_t goal; /* depth of the array whose item ends, or GOAL_KEY */

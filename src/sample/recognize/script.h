@@ -12,10 +12,10 @@
 enum {
     SCRIPT_JSON,
     SCRIPT_PYTHON, /* True, False, None; no \/ and no escaped pairs */
-    SCRIPT_GEMMA   /* no blanks, keys without quotes, and a special token around texts, without escapes */
+    SCRIPT_GEMMA /* no blanks, keys without quotes, and a special token around texts, without escapes */
 };
 #define SCRIPT_GEMMA_QUOTE "\xFF<|\"|>"
-/* The keys that can be written so */
+/* The keys that can be written so. Those of a hole in this style are among them. */
 lang script_gemma_keys(struct languages *ls);
 
 struct script_edge {

@@ -9,6 +9,7 @@
 #include "sample/schema/schema_read.h"
 #include "sample/schema/schema_refs.h"
 #include "sample/schema/schema_value.h"
+#include "sample/schema/schema_written.h"
 
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static bool compile(struct schema *s, uint32_t *root_sub)
     uint32_t root = node_of(s, &x, 1);
     node_use(s, NODE_ANY);
     node_use(s, root);
-    return nodes_expand(s) && prune(s, root);
+    return nodes_expand(s) && (!s->notation || written_nodes(s, root)) && prune(s, root);
 }
 
 /* Arrays keep what is used of them, so that their sizes are their numbers. Where the C library cannot
@@ -92,11 +93,15 @@ static enum tern_status compile_once(struct schema *s, const char *text, size_t 
 }
 
 enum tern_status schema_compile(struct shapes *out, const char *text, size_t n, unsigned flags,
-                                struct budget *budget, struct schema_notes *notes,
-                                struct tern_error *e)
+                                const struct schema_notation *notation, struct budget *budget,
+                                struct schema_notes *notes, struct tern_error *e)
 {
-    const struct schema first = {
-        .budget = budget, .out = out, .error = e, .notes = notes, .flags = flags};
+    const struct schema first = {.budget = budget,
+                                 .out = out,
+                                 .error = e,
+                                 .notes = notes,
+                                 .flags = flags,
+                                 .notation = notation};
     struct schema s = first;
     enum tern_status status;
     for (;;) {

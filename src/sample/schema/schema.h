@@ -23,16 +23,23 @@ enum {
     SCHEMA_ANNOTATE = 2, /* `format` says nothing */
 };
 
+/* How the members' values are written in the objects of the first n items of a list, the schema
+ * {"prefixItems": [...]}: with no other keys than these. Values with others cannot be written. */
+struct schema_notation {
+    lang (*keys)(struct languages *ls);
+    uint32_t n;
+};
+
 /* The sentences of what was left out, each ending in NUL. */
 struct schema_notes {
     char *text; /* [n] of [capacity]; owned by the caller: free() */
     size_t n, capacity;
 };
 
-/* `budget` is borrowed until shapes_free; notes may be NULL. TERN_USAGE: the schema is refused;
+/* `budget` is borrowed until shapes_free; notation and notes may be NULL. TERN_USAGE: the schema is refused;
  * TERN_LIMIT: the budget is too small for it. */
 enum tern_status schema_compile(struct shapes *out, const char *text, size_t n, unsigned flags,
-                                struct budget *budget, struct schema_notes *notes,
-                                struct tern_error *e);
+                                const struct schema_notation *notation, struct budget *budget,
+                                struct schema_notes *notes, struct tern_error *e);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_PATTERNS = 64, MAX_EXISTS = 8, MAX_CLASSES = 128, FEW_KEYS = 64 };
+enum { MAX_PATTERNS = 64, MAX_EXISTS = 8, MAX_CLASSES = 128 };
 
 struct entry {
     uint32_t key;
@@ -232,14 +232,8 @@ static void fill_class(struct object_form *f, struct form_class *c)
 static uint32_t count_keys(struct object_form *f, lang keys)
 {
     struct schema *s = f->t->s;
-    uint32_t count = 0;
-    if (keys == LANG_CHARS)
-        return SHAPE_NO_LIMIT;
-    if (!lang_count(s->languages, keys, FEW_KEYS + f->n_entries, &count))
-        return schema_no_budget(s), 0;
-    if (count > FEW_KEYS + f->n_entries)
-        return SHAPE_NO_LIMIT;
-    for (uint32_t i = 0; i < f->n_entries; i++) {
+    uint32_t count = key_count(s, keys, f->n_entries);
+    for (uint32_t i = 0; count != SHAPE_NO_LIMIT && i < f->n_entries; i++) {
         const struct shape_key *k = &s->out->keys[f->entries[i].key];
         count -= string_matches(s, keys, s->out->text + k->at, k->n);
     }

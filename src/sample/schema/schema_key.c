@@ -69,6 +69,17 @@ lang key_pattern(struct schema *s, uint32_t member)
     return s->pattern_of[member] - 1;
 }
 
+uint32_t key_count(struct schema *s, lang keys, uint32_t n)
+{
+    enum { FEW = 64 };
+    uint32_t count = 0;
+    if (keys == LANG_CHARS)
+        return SHAPE_NO_LIMIT;
+    if (!lang_count(s->languages, keys, FEW + n, &count))
+        return schema_no_budget(s), 0;
+    return count > FEW + n ? SHAPE_NO_LIMIT : count;
+}
+
 struct cell *cell_add(struct schema *s, struct cell *list, literal x)
 {
     struct cell *c = schema_take(s, sizeof *c);

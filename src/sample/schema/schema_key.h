@@ -16,6 +16,8 @@ uint32_t key_of_bytes(struct schema *s, const char *p, size_t n);
 
 /* The language of a member of patternProperties. */
 lang key_pattern(struct schema *s, uint32_t member);
+/* How many keys the language has; SHAPE_NO_LIMIT: more than a few besides n. */
+uint32_t key_count(struct schema *s, lang keys, uint32_t n);
 /* Puts the literals that the atoms demand of a key's value before `list`. */
 struct cell *key_literals(struct schema *s, const struct goal *atoms, uint32_t key,
                           struct cell *list);

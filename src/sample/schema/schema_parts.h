@@ -141,6 +141,7 @@ struct schema {
     struct schema_notes *notes;
     enum tern_status status;
     unsigned flags;
+    const struct schema_notation *notation; /* NULL: JSON's */
     enum dialect dialect;
     uint32_t depth; /* of sub-schemas that apply to one place: $ref, allOf and so on */
     bool crowded;   /* refused, because conditions combine in too many ways */
@@ -161,6 +162,9 @@ struct schema {
     uint32_t n_subs, n_keywords, n_nodes, n_literals, n_rules, n_number_sets, n_queue;
     uint32_t sub_capacity, keyword_capacity, node_capacity, literal_capacity, rule_capacity,
         number_set_capacity, queue_capacity;
+    uint32_t
+        *written; /* [n_written] of each node from before: its copy; NULL: there is no notation */
+    uint32_t n_written;
     struct table sub_table, node_table, key_table, shape_table;
 
     unsigned char *part;   /* of each value: enum part */
@@ -179,7 +183,7 @@ struct schema {
         *key_of; /* of each value: its key (of a member) or text (of an item) + 1; 0: not asked */
     uint32_t *pattern_of; /* of each member of patternProperties: its language + 1 */
     struct mark {
-        uint32_t form, entry; /* the entry that it has in a form */
+        uint32_t form, entry;           /* the entry that it has in a form */
         uint32_t required, absent, has; /* atoms of a tableau's branch */
     } * marks;                          /* of each key */
     uint32_t mark_capacity, n_forms;

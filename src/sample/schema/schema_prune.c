@@ -208,6 +208,23 @@ static bool number_nodes(struct pruner *p)
     return true;
 }
 
+/* What can be written of a node that is left */
+static bool move_written(struct pruner *p)
+{
+    struct schema *s = p->s;
+    struct shapes *out = s->out;
+    if (!s->written)
+        return true;
+    out->written = budget_resize(s->budget, NULL, 0, out->n_nodes * sizeof *out->written);
+    if (!out->written)
+        return schema_no_budget(s);
+    memset(out->written, 0, out->n_nodes * sizeof *out->written);
+    for (uint32_t i = 0; i < s->n_written; i++)
+        if (p->number[i] && p->live[s->written[i]])
+            out->written[p->number[i]] = p->number[s->written[i]];
+    return true;
+}
+
 /* Every state of every language is decided now, so that no budget is needed for it later. */
 static bool decide(struct schema *s)
 {
@@ -265,9 +282,11 @@ bool prune(struct schema *s, uint32_t root)
     }
     reach(&p, NODE_ANY);
     reach(&p, root);
+    for (uint32_t i = 0; i < s->n_written; i++)
+        reach(&p, s->written[i]);
     for (uint32_t i = 0; i < p.n_reached; i++)
         reach_shapes(&p, p.reached[i]);
-    if (!number_nodes(&p))
+    if (!number_nodes(&p) || !move_written(&p))
         return false;
     /* Shapes move to the front, in the order in which they lie. */
     for (uint32_t i = 0; i < s->n_queue; i++)

@@ -10,6 +10,7 @@ void shapes_free(struct shapes *s)
     struct budget *b = languages_budget(s->languages);
     languages_close(s->languages);
     budget_free(b, s->nodes, s->n_nodes * sizeof *s->nodes);
+    budget_free(b, s->written, s->written ? s->n_nodes * sizeof *s->written : 0);
     budget_free(b, s->arrays, s->n_arrays * sizeof *s->arrays);
     budget_free(b, s->objects, s->n_objects * sizeof *s->objects);
     budget_free(b, s->items, s->n_items * sizeof *s->items);

@@ -70,6 +70,9 @@ struct shapes {
     struct languages *languages; /* owned; its budget counts the arrays, too */
     struct node *nodes;
     uint32_t n_nodes, root;
+    /* [n_nodes] Of a node that the schema's notation speaks of: the node of its values that can be written, or
+     * NODE_NONE. NULL: there is no such notation. */
+    uint32_t *written;
     struct array_shape *arrays;
     struct object_shape *objects;
     uint32_t *items;
