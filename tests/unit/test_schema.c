@@ -284,6 +284,8 @@ static const struct {
     const char *schema, *good, *left;
 } widened[] = {
     {"{\"type\":\"string\",\"not\":{\"pattern\":\"(?<=x)y\"}}", "\"a\"", "not at #:"},
+    {"{\"type\":\"number\",\"not\":{\"minimum\":1e309}}", "1", "not at #:"},
+    {"{\"type\":\"number\",\"minimum\":1e309,\"multipleOf\":1e300}", "1.5", NULL},
     {"{\"type\":\"string\",\"not\":{\"not\":{\"pattern\":\"(?<=x)y\"}}}", "\"xy\"", "not at #:"},
     {"{\"type\":\"string\",\"not\":{\"format\":\"idn-email\"}}", "\"a\"", "not at #:"},
     {"{\"not\":{\"$ref\":\"http://x.y/z\"}}", "1", "not at #:"},

@@ -1,6 +1,7 @@
 /* Unions of number rules: see schema_number.h. */
 #include "sample/schema/schema_number.h"
 
+#include "sample/schema/schema_lax.h"
 #include "sample/schema/schema_memory.h"
 #include "sample/schema/schema_read.h"
 #include "sample/schema/schema_string.h"
@@ -211,23 +212,31 @@ uint32_t numbers_not(struct schema *s, uint32_t x)
 
 /* ---- keywords ---- */
 
+/* False. A constant is refused, any other keyword may be left out. */
+static bool cannot(struct schema *s, const struct keyword *k, const char *reason)
+{
+    uint32_t parent = schema_value(s, k->value)->parent;
+    if (k->id == K_ENUM || k->id == K_CONST || k->id == K_CONSTANT)
+        schema_refuse(s, parent, keyword_name(s, k), reason);
+    else if (schema_leave_out(s, parent, keyword_name(s, k), reason))
+        lax_open(s, k->value);
+    return false;
+}
+
 static bool read_number(struct schema *s, const struct keyword *k, uint32_t value,
                         struct decimal *d)
 {
-    if (decimal_read(schema_text(s, value), schema_value(s, value)->n_text, d))
-        return true;
-    schema_refuse(s, schema_value(s, k->value)->parent, keyword_name(s, k),
-                  "the number has more than 64 digits, or an exponent beyond 9999");
-    return false;
+    return decimal_read(schema_text(s, value), schema_value(s, value)->n_text, d) ||
+           cannot(s, k, "the number has more than 64 digits, or an exponent beyond 9999");
 }
 
 /* r says what keyword k does. False: no number that has a text. */
 static bool can_write(struct schema *s, const struct keyword *k, const struct number_rule *r)
 {
     return !number_is_empty(r) ||
-           schema_refuse(s, schema_value(s, k->value)->parent, keyword_name(s, k),
-                         "no number that is written here fits: those above 64 digits end at "
-                         "1.7976931348623157e308, those near 0 at 5e-324");
+           cannot(s, k,
+                  "no number that is written here fits: those above 64 digits end at "
+                  "1.7976931348623157e308, those near 0 at 5e-324");
 }
 
 static uint32_t constants(struct schema *s, const struct keyword *k)
@@ -265,8 +274,7 @@ static bool rule_of(struct schema *s, uint32_t sub, const struct keyword *k, str
         return false;
     if (k->id == K_MULTIPLE_OF)
         return unit_read(&d, &r->multiple_of) ||
-               schema_refuse(s, s->subs[sub].value, "multipleOf",
-                             "it must be positive, with at most 17 digits and 63 decimal places");
+               cannot(s, k, "it must be positive, with at most 17 digits and 63 decimal places");
     uint32_t other = sub_find(s, sub, low ? K_EXCLUSIVE_MINIMUM : K_EXCLUSIVE_MAXIMUM);
     bool open = exclusive || (other && schema_value(s, other)->type == JSON_TRUE);
     if (low)
@@ -305,7 +313,7 @@ uint32_t numbers_keyword(struct schema *s, uint32_t sub, const struct keyword *k
     case K_EXCLUSIVE_MAXIMUM:
     case K_MULTIPLE_OF:
         if (!rule_of(s, sub, k, &r))
-            return NUMBERS_NONE;
+            return s->status ? NUMBERS_NONE : NUMBERS_ALL;
         break;
     default:
         return NUMBERS_ALL;
