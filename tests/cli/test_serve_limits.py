@@ -243,7 +243,7 @@ class Prompts(ServeCase):
         return self.server.seconds() - begin
 
     def test_at_least(self):
-        words = r"prompt is too long: at least \d+ tokens > 256 maximum. The maximum context length is 256 tokens "
+        words = r"prompt is too long: at least \d+ tokens > 256 maximum. This model's maximum context length is 256 tokens "
         talk = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": self.MANY}]}
         for path, body in (
             (CHAT, talk),

@@ -60,8 +60,8 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
 void fault_too_long(struct fault *f, bool at_least, size_t n, unsigned n_ctx)
 {
     fault_set(f, 400, NULL, "context_length_exceeded", NULL,
-              "the prompt is too long: %s%zu tokens > %u maximum. The maximum context length is %u "
-              "tokens here: shorten the prompt, or start the server with a larger context",
+              "the prompt is too long: %s%zu tokens > %u maximum. This model's maximum context "
+              "length is %u tokens here: shorten the prompt, or start the server with a larger one",
               at_least ? "at least " : "", n, n_ctx, n_ctx);
 }
 
