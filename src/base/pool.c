@@ -380,7 +380,7 @@ static bool start_workers(struct pool *p)
     for (int i = 1; i < p->n_threads && ok; i++) {
         struct seat *s = &p->seats[i];
         s->pool = p, s->index = i, s->spin_ns = p->seats[0].spin_ns;
-        ok = thread_start(&s->thread, STACK_BYTES, worker_main, s);
+        ok = !thread_start(&s->thread, STACK_BYTES, worker_main, s, NULL);
         p->n_started += ok;
     }
     return ok;

@@ -93,11 +93,10 @@ enum tern_status relay_open(struct relay **out, struct tern_error *e)
         return error_memory(e, "a thread", sizeof *r);
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
-    if (thread_start(&r->thread, 0, partner, r))
-        return TERN_OK;
-    free(r);
-    *out = NULL;
-    return error_set(e, TERN_NO_MEMORY, "the system has no more threads");
+    enum tern_status s = thread_start(&r->thread, 0, partner, r, e);
+    if (s)
+        free(r), *out = NULL;
+    return s;
 }
 
 void relay_close(struct relay *r)

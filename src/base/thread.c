@@ -3,7 +3,8 @@
 
 #include <signal.h>
 
-bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*fn)(void *arg), void *arg)
+enum tern_status thread_start(pthread_t *thread, size_t stack_bytes, void *(*fn)(void *arg),
+                              void *arg, struct tern_error *e)
 {
     static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     pthread_attr_t attr;
@@ -15,8 +16,8 @@ bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*fn)(void *arg),
     if (stack_bytes)
         pthread_attr_setstacksize(&attr, stack_bytes);
     pthread_sigmask(SIG_SETMASK, &mask, &old); /* which the thread inherits */
-    bool started = !pthread_create(thread, &attr, fn, arg);
+    int failed = pthread_create(thread, &attr, fn, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    return started;
+    return failed ? error_set(e, TERN_NO_MEMORY, "the system has no more threads") : TERN_OK;
 }

@@ -4,10 +4,12 @@
 #define BASE_THREAD_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
 
-/* False when the system has no more threads. stack_bytes 0: as the system has it */
-bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*fn)(void *arg), void *arg);
+#include "base/error.h"
+
+/* TERN_NO_MEMORY when the system has no more threads. stack_bytes 0: as the system has it */
+enum tern_status thread_start(pthread_t *thread, size_t stack_bytes, void *(*fn)(void *arg),
+                              void *arg, struct tern_error *e);
 
 #endif

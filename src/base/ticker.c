@@ -52,11 +52,10 @@ enum tern_status ticker_open(struct ticker **out, void (*fn)(void), struct tern_
     pthread_condattr_setclock(&moves_forward, CLOCK_MONOTONIC);
     pthread_cond_init(&t->changed, &moves_forward);
     pthread_condattr_destroy(&moves_forward);
-    if (thread_start(&t->thread, 0, tick, t))
-        return TERN_OK;
-    free(t);
-    *out = NULL;
-    return error_set(e, TERN_NO_MEMORY, "the system has no more threads");
+    enum tern_status s = thread_start(&t->thread, 0, tick, t, e);
+    if (s)
+        free(t), *out = NULL;
+    return s;
 }
 
 void ticker_close(struct ticker *t)
