@@ -113,8 +113,9 @@ struct tern_model_params {
  * which returns when rank 0 ends. What cannot work on one of them, tern_model_open and tern_context_open
  * say on rank 0, with the host's name. Calls come from one thread at a time.
  *
- * When a machine is lost, all processes end; lost is called before, with a sentence that says so, from a
- * thread of its own; it may end the process (_exit), or is NULL. */
+ * When a machine is lost, or does not begin in time, lost is called with a sentence that says so, from a
+ * thread of its own, and ends the process (_exit). NULL: MPI ends all when a machine is lost, and waits for
+ * ever for one that does not begin. */
 enum tern_status tern_machines_start(void (*lost)(const char *sentence), struct tern_error *e);
 uint32_t tern_machines(uint32_t *rank); /* how many */
 

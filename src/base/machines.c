@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/machine_settings.h"
 #include "base/procfs.h"
 #include "base/ticker.h"
 #include "base/xxh64.h"
@@ -24,21 +25,22 @@ enum {
     NAP_NS = 200000     /* it sleeps so long at a time */
 };
 
+static struct machine_settings settings;
+
 struct process_place { /* where a process runs */
     char host[MPI_MAX_PROCESSOR_NAME];
-    uint64_t group;    /* of the control groups that it is in */
-    char mistake[160]; /* in its settings, as a sentence */
+    uint64_t group;                        /* of the control groups that it is in */
+    char mistake[sizeof settings.mistake]; /* in its settings */
 };
 
 static struct {
     int size, rank;
     struct process_place places[MOST_MACHINES];
     struct machines_use use;
-    uint64_t latency_ns, bytes_per_s; /* of a slower network, played; or 0 */
-    uint64_t link_free;               /* when the last bytes have left it */
-    struct lock *lock;                /* of calls of MPI */
-    uint64_t spin_ns;                 /* 0 where processes share processors */
-    int waiting;                      /* 2: no thread computes */
+    uint64_t link_free; /* when the last bytes have left a network that is played */
+    struct lock *lock;  /* of calls of MPI */
+    uint64_t spin_ns;   /* 0 where processes share processors */
+    int waiting;        /* 2: no thread computes */
     uint64_t waits_from;
     uint64_t exchange_ns, speed; /* as measured */
 } world = {.size = 1};
@@ -66,7 +68,7 @@ static bool on_one_host(int a, int b)
 bool machines_share(int a, int b)
 {
     return a == b || (on_one_host(a, b) && world.places[a].group == world.places[b].group &&
-                      !world.latency_ns);
+                      !settings.latency_ns);
 }
 
 uint32_t machines_beside(void)
@@ -110,11 +112,11 @@ static void nap(uint64_t ns)
 static void play_network(uint64_t bytes)
 {
     uint64_t now = clock_ns();
-    if (!world.latency_ns || !bytes)
+    if (!settings.latency_ns || !bytes)
         return;
     uint64_t from = world.link_free > now ? world.link_free : now;
-    world.link_free = from + bytes * 1000000000u / world.bytes_per_s;
-    for (uint64_t until = world.link_free + world.latency_ns; (now = clock_ns()) < until;)
+    world.link_free = from + bytes * 1000000000u / settings.bytes_per_s;
+    for (uint64_t until = world.link_free + settings.latency_ns; (now = clock_ns()) < until;)
         if (until - now > NAP_NS)
             nap(NAP_NS / 2);
         else
@@ -275,8 +277,8 @@ void machines_measure(uint64_t *exchange_ns, uint64_t *bytes_per_s)
 
 /* A host that is cut off sends nothing, not even that a connection has ended: MPI would wait for minutes.
  * So each rank sends every other one a byte a second, from a thread of its own, for a batch may take
- * long. Whoever hears nothing of another one for LOST_SECONDS of its own ends its process. */
-enum { BEAT_TAG = 1, LOST_SECONDS = 5 };
+ * long. Whoever hears nothing of another one for so many seconds of its own (lost_after) ends its process. */
+enum { BEAT_TAG = 1, FOR_OTHERS = 2 /* seconds that others leave to one who speaks */ };
 
 static const char stays = 0, leaves = 1;
 
@@ -289,10 +291,10 @@ static struct peer {
 
 static struct {
     struct ticker *ticker;
-    uint64_t seconds;
+    uint64_t waited; /* seconds, for all to begin */
     bool leaves;
     void (*lost)(const char *sentence);
-} watch = {.seconds = LOST_SECONDS};
+} watch;
 
 static void listen_to(int r)
 {
@@ -331,7 +333,7 @@ static void end_job(int r)
 {
     struct tern_error e;
     (void)error_set(&e, TERN_IO, "%s (rank %d) has not been heard of for %d s: the job ends",
-                    machines_host(r), r, (int)watch.seconds);
+                    machines_host(r), r, (int)settings.lost_after);
     if (watch.lost)
         watch.lost(e.text);
     MPI_Abort(MPI_COMM_WORLD, TERN_IO);
@@ -340,7 +342,7 @@ static void end_job(int r)
 /* Two machines that lose sight of each other leave it to the first one, which says so. */
 static uint64_t patience_with(int r)
 {
-    return watch.seconds + (world.rank && r ? 2 : 0);
+    return settings.lost_after + (world.rank && r ? FOR_OTHERS : 0);
 }
 
 static void beat(void)
@@ -353,15 +355,14 @@ static void beat(void)
         p->silent++;
         tell(r);
         hear(r);
-        if (!p->left && watch.seconds && p->silent > patience_with(r))
+        if (!p->left && settings.lost_after && p->silent > patience_with(r))
             end_job(r);
     }
     lock_leave(world.lock);
 }
 
-static enum tern_status begin_to_watch(void (*lost)(const char *sentence), struct tern_error *e)
+static enum tern_status begin_to_watch(struct tern_error *e)
 {
-    watch.lost = lost;
     for (int r = 0; r < world.size; r++) {
         peers[r] = (struct peer){.in = MPI_REQUEST_NULL, .out = MPI_REQUEST_NULL};
         if (r != world.rank)
@@ -410,42 +411,6 @@ static void finish(void)
     MPI_Finalize();
 }
 
-/* ---- settings ---- */
-
-/* The whole number from `least` to 999999 at *text, which ends with `end`; moves past both. */
-static bool read_number(const char **text, uint64_t least, char end, uint64_t *n)
-{
-    const char *at = *text;
-    *n = 0;
-    for (; *at >= '0' && *at <= '9' && *n < 1000000; at++)
-        *n = 10 * *n + (uint64_t)(*at - '0');
-    if (at == *text || *at != end || *n < least || *n > 999999)
-        return false;
-    *text = at + (end != 0);
-    return true;
-}
-
-/* TERN_LOST_AFTER, and TERN_NETWORK="MICROSECONDS MEGABITS": what the network is to be like */
-static void read_settings(char *mistake, size_t size)
-{
-    const char *lost = getenv("TERN_LOST_AFTER"), *network = getenv("TERN_NETWORK"), *at = lost;
-    uint64_t seconds = 0, us = 0, mbit = 0;
-    if (lost && !read_number(&at, 0, 0, &seconds))
-        snprintf(mistake, size,
-                 "TERN_LOST_AFTER is '%.20s', want whole seconds from 0 (for ever) to 999999",
-                 lost);
-    else if (lost)
-        watch.seconds = seconds;
-    at = network;
-    if (network && !(read_number(&at, 1, ' ', &us) && read_number(&at, 1, 0, &mbit)))
-        snprintf(mistake, size,
-                 "TERN_NETWORK is '%.20s', want microseconds, a blank and megabits a second, both "
-                 "from 1 to 999999",
-                 network);
-    else if (network)
-        world.latency_ns = us * 1000, world.bytes_per_s = mbit * 125000;
-}
-
 /* All know of the mistake of one, and none waits for it. */
 static enum tern_status check_settings(struct tern_error *e)
 {
@@ -473,7 +438,7 @@ static void exchange_places(void)
     MPI_Get_processor_name(own->host, &n);
     (void)procfs_read("", "/proc/self/cgroup", groups, sizeof groups);
     own->group = xxh64(groups, strlen(groups));
-    read_settings(own->mistake, sizeof own->mistake);
+    memcpy(own->mistake, settings.mistake, sizeof own->mistake);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, world.places, sizeof *own, MPI_BYTE, MPI_COMM_WORLD);
 }
 
@@ -499,20 +464,47 @@ static enum tern_status compare_builds(const char *build, struct tern_error *e)
                      all[r].host, all[r].build, all[0].host, all[0].build);
 }
 
-enum tern_status machines_start(const char *build, void (*lost)(const char *sentence),
-                                struct tern_error *e)
+/* Of this process, as what starts it says, for MPI does not know yet; or 0 */
+static uint64_t rank_given(void)
 {
-    int given = 0, has = 0;
-    MPI_Initialized(&has);
-    if (has)
-        return TERN_OK;
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    uint64_t rank = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text && procfs_u64(&text, &rank))
+            return rank;
+    }
+    return 0;
+}
+
+/* MPI waits for ever for a process that does not begin, and says nothing. The first one that is there
+ * does. */
+static void wait_for_all(void)
+{
+    struct tern_error e;
+    if (!watch.lost || !settings.meet_within ||
+        ++watch.waited != settings.meet_within + FOR_OTHERS * rank_given())
+        return;
+    (void)error_set(&e, TERN_IO,
+                    "not all processes have begun within %d s (TERN_MEET_WITHIN): the job ends",
+                    (int)settings.meet_within);
+    watch.lost(e.text);
+}
+
+static enum tern_status join(struct tern_error *e)
+{
+    int given = 0;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) || given < MPI_THREAD_SERIALIZED)
         return error_set(e, TERN_USAGE, "this MPI does not serve programs with threads");
     MPI_Comm_size(MPI_COMM_WORLD, &world.size);
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     atexit(finish);
-    if (lock_open(&world.lock, e))
-        return TERN_NO_MEMORY;
+    return lock_open(&world.lock, e);
+}
+
+/* All are there, and understand each other. */
+static enum tern_status compare(const char *build, struct tern_error *e)
+{
     if (world.size > MOST_MACHINES)
         return error_set(e, TERN_USAGE, "%d processes were started, want at most %d", world.size,
                          MOST_MACHINES);
@@ -521,8 +513,26 @@ enum tern_status machines_start(const char *build, void (*lost)(const char *sent
         return s;
     exchange_places();
     choose_spin();
-    s = check_settings(e);
-    return s ? s : begin_to_watch(lost, e);
+    return check_settings(e);
+}
+
+enum tern_status machines_start(const char *build, void (*lost)(const char *sentence),
+                                struct tern_error *e)
+{
+    struct ticker *meeting;
+    int has = 0;
+    MPI_Initialized(&has);
+    if (has)
+        return TERN_OK;
+    watch.lost = lost;
+    machine_settings_read(&settings);
+    enum tern_status s = ticker_open(&meeting, wait_for_all, e);
+    if (s)
+        return s;
+    s = join(e);
+    s = s ? s : compare(build, e);
+    ticker_close(meeting);
+    return s ? s : begin_to_watch(e);
 }
 
 #endif

@@ -6,7 +6,8 @@
  * rank that is lost ends the whole job, so none of them fails. One thread at a time may call.
  *
  * A rank that is busy is not lost: each one says every second, by a thread of its own, that it is there.
- * TERN_LOST_AFTER="SECONDS" of silence says when it is; 0: never. Another value: TERN_USAGE, on all. */
+ * When it is, and how long all may take to begin, is a setting (machine_settings.h); a mistake in one is
+ * TERN_USAGE, on all. */
 #ifndef BASE_MACHINES_H
 #define BASE_MACHINES_H
 
@@ -29,7 +30,8 @@ struct machines_use {
 
 /* Joins the other ranks, once; whoever does not call it is alone. On another rank than 0 nothing is
  * printed from then on. build: tells builds apart that do not understand each other: TERN_USAGE. lost:
- * called in another thread when a rank is lost, and may end the process, which ends anyway; or NULL. */
+ * called in another thread when a rank is lost, or has not begun in time; it ends the process. NULL: MPI
+ * ends it when a rank is lost, and waits for ever for one that does not begin. */
 enum tern_status machines_start(const char *build, void (*lost)(const char *sentence),
                                 struct tern_error *e);
 

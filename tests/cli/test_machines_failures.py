@@ -274,7 +274,9 @@ class Failures(Cli):
         def refused(name, value, *machines):
             self.sentence(self.mpirun(*machines), 2, rf"^run: \S+: TERN_{name} is '{re.escape(value)}', want .* 999999$")
 
-        for name, values in ("LOST_AFTER", ("abc", "", "-1", "6.5", "1000000")), ("NETWORK", ("5", "0 1000", "5 1000x")):
+        for name, values in (
+            ("MEET_WITHIN", ("1 s",)), ("LOST_AFTER", ("abc", "", "-1", "6.5", "1000000", str(2**64))), ("NETWORK", ("5", "0 1000", "5 1000x"))
+        ):  # fmt: skip
             for value in values:
                 bad = ["env", f"TERN_{name}={value}", *line]
                 refused(name, value, bad, bad)
@@ -282,9 +284,15 @@ class Failures(Cli):
         refused(name, value, line, bad)
         self.sentence(self.mpirun(["env", "TERN_LOST_AFTER=x", *line]), 2, "TERN_LOST_AFTER is 'x'")
 
+    def test_one_that_does_not_begin(self):
+        """Stopped before MPI has seen it"""
+        line = ["env", "TERN_MEET_WITHIN=1", *self.run_line(FABLE)]
+        done = self.mpirun(line, ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *line])
+        self.sentence(done, 4, r"^run: not all processes have begun within 1 s \(TERN_MEET_WITHIN\): the job ends$")
+
     def test_never_lost(self):
         word = f"never{os.getpid()}"
-        job = self.long_text(word, TERN_LOST_AFTER="0")
+        job = self.long_text(word, TERN_LOST_AFTER="0", TERN_MEET_WITHIN="10")
         os.kill(started_with(word)[1], signal.SIGSTOP)
         time.sleep(12)
         self.assertIsNone(job.poll())
