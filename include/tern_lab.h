@@ -114,8 +114,8 @@ void tern_network(struct tern_network *use);
 /* What a token should take, in seconds: on this machine alone, which must read all of its weights, in one
  * process with the threads of those that share it; on all machines, of which the slowest reads its share,
  * and all exchange rows. Measures memory for about a fifth of a second; the network was measured when the
- * model was opened. All is 0 where one machine has the model, and where this one has too little memory for
- * it. */
+ * model was opened. All is 0 where one machine has the model, before a context was planned, and where this
+ * machine has too little memory for the model and that context in one process. */
 struct tern_network_cost {
     uint32_t beside; /* processes that share this machine, itself included; two sockets are two */
     double alone, together;

@@ -8,6 +8,7 @@
 #include "base/machines.h"
 #include "base/memory.h"
 #include "base/sizes.h"
+#include "engine/memory_plan.h"
 #include "engine/order.h"
 #include "model/split.h"
 #include "model/split_store.h"
@@ -32,25 +33,23 @@ void lead_check(const struct tern_model *m)
 
 /* ---- plans ---- */
 
-struct planned { /* by a machine */
-    struct tern_memory memory;
-    uint64_t for_files;
-    uint32_t status;
-    char message[sizeof(((struct tern_error *)0)->text)];
-};
-
 static struct planned planned[MOST_MACHINES]; /* the last plan */
 
-/* Processes that share the memory of machine r take it together. Each counts all of the store of prefixes, of
- * which it holds its heads. */
+/* What a machine holds of its plan */
+static uint64_t cache_here(const struct planned *p)
+{
+    return p->memory.cache - p->elsewhere;
+}
+
+/* Processes that share the memory of machine r take it together. */
 static enum tern_status check_together(int r, struct tern_error *e)
 {
     const struct tern_memory *own = &planned[r].memory;
-    uint64_t sum = own->prefix;
+    uint64_t sum = 0;
     int n = 0;
     for (int i = 0; i < machines_size(); i++)
         if (machines_share(r, i))
-            sum += planned[i].memory.cache - own->prefix + planned[i].memory.batch, n++;
+            sum += cache_here(&planned[i]) + planned[i].memory.batch, n++;
     if (sum <= own->available)
         return TERN_OK;
     return error_set(e, TERN_NO_MEMORY,
@@ -72,7 +71,10 @@ static enum tern_status plan_on_all(const struct tern_model *m, const struct ter
     enum tern_status s = plan_here(m, p, plan, e);
     for (int r = 0; r <= machines_size(); r++)
         at[r] = (size_t)r * sizeof *own;
-    *own = (struct planned){.memory = *plan, .for_files = memory_for_files(), .status = s};
+    *own = (struct planned){.memory = *plan,
+                            .elsewhere = s ? 0 : memory_plan_elsewhere(m, plan),
+                            .for_files = memory_for_files(),
+                            .status = s};
     snprintf(own->message, sizeof own->message, "%s", s ? e->text : "");
     machines_gather(planned, at);
     for (int r = 0; r < machines_size() && !s; r++)
@@ -115,13 +117,13 @@ int tern_machine(const tern_model *m, uint32_t rank, struct tern_machine *out)
                                  .memory = planned[rank].memory,
                                  .for_files = planned[rank].for_files,
                                  .first = rank};
+    out->memory.cache -= planned[rank].elsewhere, out->memory.prefix -= planned[rank].elsewhere;
     for (uint32_t r = 0; r < s->n; r++)
         if (machines_share((int)rank, (int)r)) {
-            const struct tern_memory *there = &planned[r].memory;
             out->first = r < out->first ? r : out->first;
             out->beside++;
-            out->weights_beside += there->weights;
-            out->others_beside += there->cache + there->batch;
+            out->weights_beside += planned[r].memory.weights;
+            out->others_beside += cache_here(&planned[r]) + planned[r].memory.batch;
         }
     return 1;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/machines.h"
+#include "base/memory.h"
 #include "engine/machine_speed.h"
 #include "engine/order.h"
 #include "model/split.h"
@@ -31,6 +32,7 @@ struct report { /* of a machine: what became of what it did */
     /* Of a model that it opened */
     uint32_t arith, speed; /* speed: where shares are measured */
     uint64_t content_id;
+    uint64_t copies, available; /* bytes: of the weights that it is about to copy */
     char version[16], share[MOST_SHARES];
 };
 
@@ -62,16 +64,53 @@ static enum tern_status say(int r, struct tern_error *e)
     return error_set(e, reports[r].status, "%s: %s", machines_host(r), reports[r].message);
 }
 
+/* Meets, and finds the first failure; what became of it here comes before. */
+static enum tern_status agree(enum tern_status status, struct tern_error *e)
+{
+    (void)meet();
+    for (int r = 0; r < machines_size() && !status; r++)
+        if (reports[r].status)
+            status = say(r, e);
+    return status;
+}
+
 enum tern_status meet_agree(const struct tern_model *m, enum tern_status status,
                             struct tern_error *e)
 {
     if (!split_of(m->model))
         return status;
     (void)own_report(status, e);
-    (void)meet();
+    return agree(status, e);
+}
+
+/* The copies of all processes that share the memory of machine r. What one alone has no room for, it says
+ * itself (load.h). */
+static enum tern_status check_copies(int r, struct tern_error *e)
+{
+    uint64_t sum = 0, available = reports[r].available;
+    int n = 0;
+    for (int i = 0; i < machines_size(); i++)
+        if (machines_share(r, i))
+            sum += reports[i].copies, n++;
+    if (sum <= available || reports[r].copies > available)
+        return TERN_OK;
+    return error_set(e, TERN_NO_MEMORY,
+                     "%s: copies of the weights take %llu MiB in the %d processes there, %llu MiB "
+                     "are available; mapped, they need none to start with",
+                     machines_host(r), (unsigned long long)(sum >> 20), n,
+                     (unsigned long long)(available >> 20));
+}
+
+enum tern_status meet_copies(const struct tern_model *m, enum tern_status status, uint64_t bytes,
+                             struct tern_error *e)
+{
+    if (!split_of(m->model))
+        return status;
+    struct report *own = own_report(status, e);
+    own->copies = bytes, own->available = memory_available();
+    status = agree(status, e);
     for (int r = 0; r < machines_size() && !status; r++)
-        if (reports[r].status)
-            status = say(r, e);
+        status = check_copies(r, e);
     return status;
 }
 
@@ -239,8 +278,8 @@ static void leave(void)
 enum tern_status tern_machines_start(void (*lost)(const char *sentence), struct tern_error *e)
 {
     char sizes[64]; /* of what they send each other: builds that differ in them cannot talk */
-    snprintf(sizes, sizeof sizes, "%zu, %zu, %zu", sizeof(struct report), sizeof(struct order),
-             sizeof(struct tern_memory));
+    snprintf(sizes, sizeof sizes, "%zu, %zu, %zu, %zu", sizeof(struct report), sizeof(struct order),
+             sizeof(struct planned), sizeof(struct tern_context_params));
     enum tern_status s = machines_start(sizes, lost, e);
     if (!s)
         atexit(leave);

@@ -13,6 +13,11 @@
 enum tern_status meet_open(struct tern_model *m, enum tern_status status, const char *share,
                            struct tern_error *e);
 
+/* When it is known what each needs of the model, of which it is about to copy so many bytes (or 0): whether
+ * every host has room for the copies of all its processes */
+enum tern_status meet_copies(const struct tern_model *m, enum tern_status status, uint64_t bytes,
+                             struct tern_error *e);
+
 /* Meets them again, when what each needs of the model was copied and locked, where that was wanted */
 enum tern_status meet_loaded(struct tern_model *m, enum tern_status status, struct tern_error *e);
 
@@ -33,6 +38,7 @@ enum tern_status meet_shares(struct split *s, size_t n, const char *text, struct
 #else
 
 #define meet_open(m, status, share, e) (status)
+#define meet_copies(m, status, bytes, e) (status)
 #define meet_loaded(m, status, e) (status)
 #define meet_agree(m, status, e) (status)
 #define meet_end(m) ((void)0)

@@ -17,7 +17,17 @@ struct cache_request memory_plan_cache(const struct tern_memory *p)
     return (struct cache_request){p->cache_type, p->n_ctx, p->n_batch, p->n_seqs, p->prefix};
 }
 
-/* Fills cache and batch; *sum is both, or UINT64_MAX when that does not fit. */
+/* What this machine holds of it */
+static uint64_t cache_here(const struct cache_memory *taken)
+{
+#ifdef TERN_MPI
+    return taken->bytes - taken->elsewhere;
+#else
+    return taken->bytes;
+#endif
+}
+
+/* Fills cache and batch; *sum is what is here of both, or UINT64_MAX when that does not fit. */
 static enum tern_status measure(const struct tern_model *m, struct tern_memory *p, uint64_t *sum,
                                 struct tern_error *e)
 {
@@ -27,7 +37,7 @@ static enum tern_status measure(const struct tern_model *m, struct tern_memory *
     p->cache = taken.bytes, p->states = taken.states, p->prefix = taken.prefix;
     p->n_snapshots = (uint32_t)taken.n_snapshots;
     p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, p->n_logits, pool_threads(m->pool));
-    if (!size_add(p->cache, p->batch, sum))
+    if (!size_add(cache_here(&taken), p->batch, sum))
         *sum = UINT64_MAX;
     return s;
 }
@@ -105,16 +115,23 @@ enum tern_status memory_plan_again(const struct tern_model *m, struct tern_memor
     return s || sum <= plan->available ? s : too_large(plan, e);
 }
 
-uint64_t memory_plan_alone(const struct tern_model *m)
+uint64_t memory_plan_elsewhere(const struct tern_model *m, const struct tern_memory *plan)
+{
+    struct cache_request request = memory_plan_cache(plan);
+    struct cache_memory taken = {0};
+    return cache_bytes(m->model, &request, &taken, NULL) ? 0 : taken.elsewhere;
+}
+
+uint64_t memory_plan_alone(const struct tern_model *m, const struct tern_memory *plan)
 {
     struct model whole = *m->model;
     struct tern_model alone = *m;
-    uint32_t n = (uint32_t)min_size(DEFAULT_BATCH, whole.max_seq);
-    struct tern_memory plan = {.n_ctx = n, .n_batch = n, .n_seqs = 1, .n_logits = 1};
+    struct tern_memory there = *plan;
     uint64_t sum;
+    there.prefix = 0; /* as much as is left */
     alone.model = &whole;
     whole.split = NULL;
-    (void)measure(&alone, &plan, &sum, NULL);
+    (void)measure(&alone, &there, &sum, NULL);
     return size_add(sum, weights_file_bytes(whole.weights), &sum) ? sum : UINT64_MAX;
 }
 

@@ -17,8 +17,11 @@ struct cache_request memory_plan_cache(const struct tern_memory *plan);
 enum tern_status memory_plan_again(const struct tern_model *m, struct tern_memory *plan,
                                    struct tern_error *e);
 
-/* What one process would take for the whole model, with a short context */
-uint64_t memory_plan_alone(const struct tern_model *m);
+/* What other machines hold of the plan's cache, which counts the store of prefixes whole */
+uint64_t memory_plan_elsewhere(const struct tern_model *m, const struct tern_memory *plan);
+
+/* What one process would take for the whole model and the plan, without kept prefixes */
+uint64_t memory_plan_alone(const struct tern_model *m, const struct tern_memory *plan);
 #endif
 
 #endif

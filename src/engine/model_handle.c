@@ -174,12 +174,16 @@ static enum tern_status load(struct tern_model *m, const struct tern_model_param
                              struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
+    bool copies = p->load & TERN_LOAD_COPY;
 #ifdef TERN_MPI
-    if (split_of(m->model) && (s = slices_find(m->model, e)))
-        return s;
+    if (split_of(m->model))
+        s = slices_find(m->model, e);
 #endif
+    s = meet_copies(m, s, copies ? weights_own_bytes(m->model->weights) : 0, e);
+    if (s)
+        return s;
     pool_stop_when(m->pool, p->stop, p->arg);
-    if (p->load & TERN_LOAD_COPY)
+    if (copies)
         s = load_copy(m->model->weights, m->pool, e);
     if (!s && p->load & TERN_LOAD_LOCK)
         s = load_lock(m->model->weights, m->pool, e);

@@ -49,6 +49,15 @@ struct order {
     struct order_row rows[SHORT_ROWS]; /* all n of a short batch; of a long one they follow */
 };
 
+/* What a machine says of a plan (ORDER_PLAN) */
+struct planned {
+    struct tern_memory memory;
+    uint64_t elsewhere; /* of its cache: held by others */
+    uint64_t for_files; /* available with all pages that hold files */
+    uint32_t status;
+    char message[sizeof(((struct tern_error *)0)->text)];
+};
+
 /* Rank 0 gives it to the others, with `more`. */
 void order_give(struct order order, const void *more, size_t bytes);
 

@@ -165,9 +165,11 @@ enum tern_status cache_bytes(const struct model *m, const struct cache_request *
         !size_add(memory->bytes, share_places(&c), &memory->bytes))
         memory->bytes = UINT64_MAX;
 #ifdef TERN_MPI
-    for (int i = 0; i < c.n_classes && fits; i++) /* the store is counted whole, as `prefix` is */
-        memory->bytes +=
+    memory->elsewhere = 0;
+    for (int i = 0; i < c.n_classes && memory->bytes < UINT64_MAX; i++)
+        memory->elsewhere +=
             c.share.n_pages * (cache_whole_bytes(&c.classes[i]) - c.classes[i].page_bytes);
+    memory->bytes += memory->elsewhere;
 #endif
     cache_close(&c);
     return s;

@@ -63,8 +63,11 @@ struct cache_layer {
 struct cache_memory {
     uint64_t bytes;     /* UINT64_MAX when they do not fit */
     uint64_t states;    /* of them, for recurrent layers */
-    uint64_t prefix;    /* of them, for the store */
+    uint64_t prefix;    /* of them, for the store, which is counted as on one machine */
     size_t n_snapshots; /* of the sequences */
+#ifdef TERN_MPI
+    uint64_t elsewhere; /* of them, what other machines hold of the store */
+#endif
 };
 
 struct cache {

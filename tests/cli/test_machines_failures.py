@@ -34,6 +34,12 @@ def started_with(word: str) -> list[int]:
     return sorted(found)
 
 
+def mib(size: str) -> float:
+    """"2.5 MiB": 2.5"""
+    number, unit = size.split()
+    return float(number) / {"KiB": 1024, "MiB": 1}[unit]
+
+
 @unittest.skipIf(WHY, WHY)
 class Failures(Cli):
     def mpirun(self, *machines: list[str], n: int = 1) -> subprocess.CompletedProcess:
@@ -64,13 +70,13 @@ class Failures(Cli):
     def test_another_build_sends_other_sizes(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
-        other, sizes = Path(folder) / "run", b"%zu, %zu, %zu"
+        other, sizes = Path(folder) / "run", b"%zu, %zu, %zu, %zu"
         content = Path(PROGRAM).read_bytes()
         self.assertEqual(content.count(sizes), 1)
-        other.write_bytes(content.replace(sizes, b"%zu, %zu, 1" + bytes(2)))
+        other.write_bytes(content.replace(sizes, b"%zu, %zu, %zu, 1" + bytes(2)))
         other.chmod(0o755)
         done = self.mpirun(self.run_line(FABLE), [str(other), *self.run_line(FABLE)[1:]])
-        self.sentence(done, 2, r"^run: \S+ has another build of tern \(\d+, \d+, 1, \d+\) than \S+ \((\d+, ){3}\d+\): use one build$")
+        self.sentence(done, 2, r"^run: \S+ has another build of tern \((\d+, ){3}1, \d+\) than \S+ \((\d+, ){4}\d+\): use one build$")
 
     def test_missing_file(self):
         done = self.mpirun(self.run_line(FABLE), self.run_line("/nowhere.bin"))
@@ -131,16 +137,28 @@ class Failures(Cli):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_no_memory_for_weights(self):
-        """Mapped weights are read again: that is slow, and said once for all processes of a host."""
-        line = [PROGRAM, FABLE, "The cat", "-n", "3", "-c", "32", "-b", "32", "-t", "1"]
+        """Mapped weights are read again: that is slow, and said once for all processes of a host, with what they all take."""
+        line = [PROGRAM, FABLE, "The cat", "-n", "3", "-c", "32", "-b", "32", "-t", "1", "-v"]
         little = ["env", "TERN_MEMORY=5", *line]
         slow = "are free: weights are read from the disk again and again"
-        for machines, n, processes in ([little], 2, ["2 processes"]), ([little, line], 1, ["2 processes"]), ([["env", "TERN_NETWORK=1 100000", *little]], 2, ["1 process"] * 2), ([line], 2, []), ([[*little, "-q"]], 2, []), ([[*little, "--load", "copy"]], 2, []):
+        for machines, n, processes in ([little], 2, ["2 processes"]), ([little, line], 1, ["2 processes"]), ([["env", "TERN_NETWORK=1 100000", *little]], 2, ["1 process"] * 2), ([line], 2, []), ([[*little[:-1], "-q"]], 2, []), ([["env", "TERN_MEMORY=8", *line, "--load", "copy"]], 2, []):
             done = self.mpirun(*machines, n=n)
             said = [text for text in done.stderr.decode().splitlines() if slow in text]
             self.assertEqual((done.returncode, len(said)), (0, len(processes)), done.stderr)
-            for text, who in zip(said, processes):
-                self.assertRegex(text, rf"^\S+: the weights of {who} take [0-9.]+ MiB, cache and batch [0-9.]+ MiB, and 5\.0 MiB {slow}$")
+            ranks = re.findall(r"(?m)^memory: \S+ \(rank \d\): .* weights (.*), cache (.*), batch (.*); ", done.stderr.decode())
+            for i, (text, who) in enumerate(zip(said, processes)):
+                found = re.search(rf"^\S+: the weights of {who} take (.*), cache and batch (.*), and 5\.0 MiB {slow}$", text)
+                there = [[mib(size) for size in rank] for rank in (ranks if who == "2 processes" else ranks[i : i + 1])]
+                self.assertAlmostEqual(mib(found[1]), sum(weights for weights, _, _ in there), delta=0.15)
+                self.assertAlmostEqual(mib(found[2]), sum(cache + batch for _, cache, batch in there), delta=0.15)
+
+    def test_no_memory_for_copies(self):
+        """Each process of a host has room for a copy of what it needs, but not all of them."""
+        copy = ["env", "TERN_MEMORY=5", *self.run_line(FABLE, "-c", "32", "-b", "32", "--load", "copy")]
+        done = self.mpirun(copy, n=2)
+        self.sentence(done, 5, r"^run: \S+: copies of the weights take 7 MiB in the 2 processes there, 5 MiB are available; mapped, they need ")
+        done = self.mpirun(["env", "TERN_NETWORK=1 100000", *copy], n=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_less_memory(self):
         """A context of the model's length is reduced to what half of the memory of the smallest machine holds, and of all

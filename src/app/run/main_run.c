@@ -166,13 +166,6 @@ static enum tern_status use_template(tern_model *model, const struct run_options
     return s;
 }
 
-/* Its speed matters: the job evaluates text. */
-static bool evaluates(const struct run_options *o)
-{
-    return o->job == N_RUN_OPTIONS || o->job == OPT_PERPLEXITY || o->job == OPT_PERPLEXITY_LINES ||
-           o->job == OPT_PERPLEXITY_LLAMACPP;
-}
-
 static enum tern_status run(struct run_options *o, struct tern_error *e)
 {
     char files[4096];
@@ -200,8 +193,6 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
         tern_model_close(model);
         return s;
     }
-    if (!s && !o->value[OPT_QUIET].given && evaluates(o))
-        team_advise(model);
     if (!s)
         s = use_template(model, o, e);
     if (!s)

@@ -22,8 +22,8 @@ static struct tern_context_params params_of(const struct run_options *o, uint32_
     return p;
 }
 
-static void say(const tern_model *model, const struct run_options *o,
-                const struct tern_memory *plan, bool draft)
+static void say(tern_model *model, const struct run_options *o, const struct tern_memory *plan,
+                bool draft)
 {
     char a[32], b[32], c[32], d[32];
     struct tern_model_info info;
@@ -49,6 +49,7 @@ static void say(const tern_model *model, const struct run_options *o,
     }
     if (o->value[OPT_QUIET].given || draft)
         return;
+    team_advise(model);
     if (!(plan_load(o) & (TERN_LOAD_COPY | TERN_LOAD_LOCK)))
         team_warn(model);
     if (plan->n_ctx > info.max_seq)
@@ -70,7 +71,7 @@ unsigned plan_load(const struct run_options *o)
 }
 
 /* What does not fit is said, too. */
-static enum tern_status make(const tern_model *model, const struct run_options *o,
+static enum tern_status make(tern_model *model, const struct run_options *o,
                              const struct tern_context_params *p, bool draft,
                              struct tern_memory *plan, struct tern_error *e)
 {
@@ -80,7 +81,7 @@ static enum tern_status make(const tern_model *model, const struct run_options *
     return s;
 }
 
-enum tern_status plan_make(const tern_model *model, const struct run_options *o, uint32_t n_ctx,
+enum tern_status plan_make(tern_model *model, const struct run_options *o, uint32_t n_ctx,
                            struct tern_memory *plan, struct tern_error *e)
 {
     struct tern_context_params p = params_of(o, n_ctx);

@@ -10,7 +10,7 @@ unsigned plan_load(const struct run_options *o);
 /* Fills *plan. `n_ctx` is the number of positions when --ctx-size is not given (0: the model's). With
  * --verbose the plan goes to standard error. Unless --quiet, a line there says so when the context
  * is smaller than the model's, for memory, or larger. */
-enum tern_status plan_make(const tern_model *model, const struct run_options *o, uint32_t n_ctx,
+enum tern_status plan_make(tern_model *model, const struct run_options *o, uint32_t n_ctx,
                            struct tern_memory *plan, struct tern_error *e);
 
 /* Opens the context on which signals then act. */

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "base/machines.h"
-#include "base/memory.h"
 #include "base/thread_count.h"
 #include "engine/meet.h"
 #include "engine/memory_plan.h"
@@ -99,9 +98,11 @@ enum tern_status tern_network_cost(tern_model *model, struct tern_network_cost *
     const struct model *m = model->model;
     const struct split *s = split_of(m);
     tern_meter *meter;
+    struct tern_machine first;
     uint64_t ns, speed;
     *cost = (struct tern_network_cost){0};
-    if (!s || memory_plan_alone(model) > memory_available())
+    if (!tern_machine(model, 0, &first) || !first.memory.n_ctx ||
+        memory_plan_alone(model, &first.memory) > first.for_files)
         return TERN_OK;
     enum tern_status status = tern_meter_open(&meter, model, e);
     if (status)
