@@ -1,5 +1,6 @@
-/* Numbers of the command line, against the C library's. */
+/* Numbers of the command line, against the C library's; and times that are worth a sentence. */
 #include "app/cli/number.h"
+#include "app/cli/team.h"
 #include "suite.h"
 
 #include <stdlib.h>
@@ -115,4 +116,15 @@ START_TEST(for_people)
 }
 END_TEST
 
-SUITE("number", TEST(integers), TEST(reals), TEST(very_long_reals), TEST(for_people))
+START_TEST(slower_by_a_tenth)
+{
+    ck_assert(team_is_slower(0.01110, 0.01));
+    ck_assert(!team_is_slower(0.01099, 0.01));
+    ck_assert(!team_is_slower(0.01, 0.02));
+    ck_assert(team_is_slower(0.00026, 0.00015));
+    ck_assert(!team_is_slower(0.00024, 0.00015)); /* 0.09 ms a token */
+}
+END_TEST
+
+SUITE("number", TEST(integers), TEST(reals), TEST(very_long_reals), TEST(for_people),
+      TEST(slower_by_a_tenth))

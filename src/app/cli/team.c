@@ -85,18 +85,12 @@ bool team_line(const tern_model *model, uint32_t i, char *line, size_t size)
     return true;
 }
 
-/* By more than measurements differ, and than a reader can see */
-static bool is_clearly_slower(double a, double b)
-{
-    return a > 1.1 * b && a - b > 1e-4;
-}
-
 void team_advise(tern_model *model)
 {
     struct tern_network_cost c;
     struct tern_error e;
     uint32_t rank, n = tern_machines(&rank);
-    if (tern_network_cost(model, &c, &e) || !is_clearly_slower(c.together, c.alone))
+    if (tern_network_cost(model, &c, &e) || !team_is_slower(c.together, c.alone))
         return;
     if (c.beside == n) {
         fprintf(stderr,
