@@ -1,4 +1,4 @@
-"""Numbers for which a 64-bit integer or a double has no room: serve carries them as they were written."""
+"""Reals, and integers that 64 bits do not hold: serve carries them as they were written."""
 
 import json
 import unittest
@@ -66,6 +66,37 @@ class Numbers(ServeCase):
         self.ok("/v1/messages", {"messages": HI, "max_tokens": 1, "tools": [tool(schema)]})
         answer = self.ok("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "tools": [{"type": "function", "name": "f", "parameters": parameters}]})
         self.assertEqual(answer["tools"][0]["parameters"]["properties"]["a"]["maximum"], 2**64 - 1)
+
+    # each: a constant of a schema, and what the answer has
+    REALS = ("4503599627370497.25", "0.1234567890123456789", "9007199254740993.5", "0.1", "99.99")
+
+    def test_reals_are_as_written(self):
+        """In a schema of the answer, in arguments streamed and whole, and in tools that an answer repeats."""
+        for real in self.REALS:
+            schema = '{"type":"object","properties":{"a":{"const":%s}},"required":["a"],"additionalProperties":false}' % real
+            form = '{"messages":[{"role":"user","content":"Hi"}],"enable_thinking":false,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":%s}}}'
+            text = self.ok("/v1/chat/completions", (form % schema).encode())["choices"][0]["message"]["content"]
+            self.assertEqual("".join(text.split()), '{"a":%s}' % real)
+            call = '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":600,"tool_choice":{"type":"any"},"tools":[{"name":"f","input_schema":%s}]}' % schema
+            whole = self.server.raw(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(call), call.encode()))
+            self.assertIn(b'"input":{"a":%s}' % real.encode(), whole)
+            tools = '{"input":"Hi","max_output_tokens":1,"tools":[{"type":"function","name":"f","parameters":%s}]}' % schema
+            told = self.server.raw(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(tools), tools.encode()))
+            self.assertIn(b'"const":%s}' % real.encode(), told)
+        nothing = '{"prompt":"a","json_schema":{"const":1e-400}}'
+        self.assertIn("no number that is written here fits", self.refused("/v1/completions", nothing.encode()))
+
+    def test_reals_of_fields(self):
+        hi = '{"prompt":"a","max_tokens":1.0,"temperature":0.30000000000000004,"top_k":4e1,"logit_bias":{"5":-1.5,"6":1e2}}'
+        self.ok("/v1/completions", hi.encode())
+        for field, word in (("1.5", "integer"), ("1e999", "too large"), ("[0.5]", "array"), ('"x"', "string")):
+            self.assertIn(word, self.refused("/v1/completions", ('{"prompt":"a","max_tokens":%s}' % field).encode()))
+        for path, body in (("/v1/completions", '{"prompt":0.5}'), ("/v1/completions", '{"prompt":[0.5]}'), ("/v1/chat/completions", '{"messages":[0.5]}'),
+                           ("/v1/chat/completions", '{"messages":0.5}'), ("/v1/chat/completions", '{"messages":[{"role":"user","content":0.5}]}'),
+                           ("/v1/chat/completions", '{"messages":[{"role":"user","content":[0.5]}]}'), ("/v1/responses", '{"input":[0.5]}'),
+                           ("/v1/messages", '{"max_tokens":1,"messages":[{"role":"user","content":[1.5]}]}'), ("/v1/completions", "0.5")):  # fmt: skip
+            self.assertNotIn("too large", self.refused(path, body.encode()))
+        self.assertEqual(self.ok("/tokenize", b'{"content":"a","with_pieces":false,"x":0.5}')["tokens"], self.ok("/tokenize", b'{"content":"a"}')["tokens"])
 
     def test_schemas_may_be_true(self):
         form = {"type": "json_schema", "schema": True}

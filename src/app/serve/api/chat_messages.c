@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/cli/growing_text.h"
-#include "app/serve/http/json_plain.h"
+#include "app/serve/http/json_wide.h"
 
 enum role { SYSTEM, DEVELOPER, USER, ASSISTANT, TOOL, FUNCTION };
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/serve/http/json_wide.h"
+
 /* ---- tools ---------------------------------------------------------------------------------- */
 
 /* Appends a function, in `tool` as templates take it, which is stolen. */
@@ -151,7 +153,7 @@ static bool read_choice(struct turn *t, struct fields *f)
     if (!v || json_is_string(v))
         return fields_choice(f, "tool_choice", "auto|none|required|any", &word) &&
                choose(t, f, words[word]);
-    if (!json_is_object(v))
+    if (!json_is_members(v))
         return fields_fault(f, "tool_choice", "invalid_type", "must be a string or an object");
     if (!fields_inside(f, "tool_choice", &choice, &present) ||
         !fields_choice(&choice, "type", "function|allowed_tools", &type) ||

@@ -9,7 +9,6 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/api/dialog_parts.h"
 #include "app/serve/array_room.h"
-#include "app/serve/http/json_plain.h"
 #include "app/serve/http/json_wide.h"
 
 struct dialog *dialog_open(void)

@@ -42,12 +42,13 @@ static const char *type_name(const json_t *v)
 {
     static const char *const names[] = {"an object", "an array",  "a string",  "an integer",
                                         "a number",  "a boolean", "a boolean", "null"};
-    return names[json_typeof(v)];
+    return json_is_wide(v) ? "a number" : names[json_typeof(v)];
 }
 
 static bool wrong_type(const struct fields *f, const char *name, const char *want, const json_t *v)
 {
-    if (json_is_wide(v))
+    double x;
+    if (json_is_wide(v) && !json_wide_real(v, &x))
         return fields_fault(f, name, "invalid_value",
                             "is too large a number: integers must be from %lld to %lld, real "
                             "numbers must be from %g to %g",
@@ -61,13 +62,11 @@ bool fields_open(struct fields *f, json_t *value, const char *place, struct faul
 {
     *f = (struct fields){.object = value, .fault = fault};
     snprintf(f->place, sizeof f->place, "%s", place);
-    if (json_is_object(value) && !json_is_wide(value))
+    if (json_is_members(value))
         return true;
     fault_set(fault, 400, "invalid_request_error", "invalid_type", place,
               "%s must be an object; it is %s", *place ? place : "the body",
-              !value                ? "absent"
-              : json_is_wide(value) ? "too large a number"
-                                    : type_name(value));
+              value ? type_name(value) : "absent");
     return false;
 }
 
@@ -115,11 +114,11 @@ bool fields_need(struct fields *f, const char *name)
 bool fields_real(struct fields *f, const char *name, double min, double max, double *v)
 {
     const json_t *x = fields_any(f, name);
+    double value;
     if (!x)
         return true;
-    if (!json_is_number(x))
+    if (!json_wide_real(x, &value))
         return wrong_type(f, name, "a number", x);
-    double value = json_number_value(x);
     if (!(value >= min && value <= max))
         return fields_fault(f, name, "invalid_value", "must be from %g to %g; it is %.10g", min,
                             max, value);
@@ -129,42 +128,39 @@ bool fields_real(struct fields *f, const char *name, double min, double max, dou
 
 bool fields_whole(const json_t *x, int64_t *v)
 {
-    double real = json_is_real(x) ? json_real_value(x) : 0;
-    bool ok = json_is_number(x) && real == floor(real) && fabs(real) < REAL_END;
-    if (ok)
-        *v = json_is_real(x) ? (int64_t)real : json_integer_value(x);
-    return ok;
-}
-
-static const char *number_text(const json_t *x, char text[32])
-{
+    double real;
     if (json_is_integer(x))
-        (void)snprintf(text, 32, "%lld", (long long)json_integer_value(x));
+        *v = json_integer_value(x);
+    else if (!json_wide_real(x, &real) || real != floor(real) || fabs(real) >= REAL_END)
+        return false;
     else
-        (void)snprintf(text, 32, "%.17g", json_real_value(x));
-    return text;
+        *v = (int64_t)real;
+    return true;
 }
 
 bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max, int64_t *v)
 {
     const json_t *x = fields_any(f, name);
-    double real = json_is_real(x) ? json_real_value(x) : 0;
+    double real;
     int64_t value = 0;
-    char text[32];
     if (!x)
         return true;
-    if (!json_is_number(x))
+    if (!json_wide_real(x, &real))
         return wrong_type(f, name, "an integer", x);
     if (real != floor(real))
         return fields_fault(f, name, "invalid_type", "must be an integer; it is %g", real);
     bool whole = fields_whole(x, &value);
     if (whole ? value < min || value > max : real < (double)min || real >= (double)max)
-        return fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %s",
-                            (long long)min, (long long)max, number_text(x, text));
+        return json_is_integer(x)
+                   ? fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %lld",
+                                  (long long)min, (long long)max, (long long)value)
+                   : fields_fault(f, name, "invalid_value",
+                                  "must be from %lld to %lld; it is %.40s", (long long)min,
+                                  (long long)max, json_wide_text(x));
     if (!whole)
         return fields_fault(f, name, "invalid_value",
-                            "must be written without point and exponent from 2^53 on; it is %.17g",
-                            real);
+                            "must be written without point and exponent from 2^53 on; it is %.40s",
+                            json_wide_text(x));
     *v = value;
     return true;
 }
@@ -224,7 +220,7 @@ bool fields_choice(struct fields *f, const char *name, const char *words, size_t
 bool fields_object(struct fields *f, const char *name, json_t **v)
 {
     json_t *x = fields_any(f, name);
-    if (x && (!json_is_object(x) || json_is_wide(x)))
+    if (x && !json_is_members(x))
         return wrong_type(f, name, "an object", x);
     if (x)
         *v = x;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/cli/growing_text.h"
-#include "app/serve/http/json_plain.h"
+#include "app/serve/http/json_wide.h"
 
 struct format_reading {
     struct turn *turn;
@@ -41,7 +41,7 @@ static bool read_schema(struct format_reading *r, struct fields *f, const char *
     json_t *v = fields_any(f, name);
     if (!v)
         return true;
-    if (!json_is_object(v) && !json_is_boolean(v) && !json_is_string(v))
+    if (!json_is_members(v) && !json_is_boolean(v) && !json_is_string(v))
         return fields_fault(f, name, "invalid_type", "must be a JSON schema");
     char *text = json_is_string(v) ? strdup(json_string_value(v)) : json_plain(v);
     return set(r, f, name, FORMAT_SCHEMA, text, text ? strlen(text) : 0);

@@ -3,7 +3,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/api/carried_thought.h"
-#include "app/serve/http/json_plain.h"
+#include "app/serve/http/json_wide.h"
 #include "app/serve/serve_options.h"
 
 #include <stdio.h>

@@ -210,8 +210,8 @@ struct biases {
 
 static bool add_bias(struct biases *b, uint64_t token, const json_t *value)
 {
-    double v = json_is_false(value) ? -(double)INFINITY : json_number_value(value);
-    if (!json_is_number(value) && !json_is_false(value))
+    double v = -(double)INFINITY;
+    if (!json_is_false(value) && !json_wide_real(value, &v))
         return fields_fault(b->f, "logit_bias", "invalid_type",
                             "must have numbers, or false, as its values");
     if (token >= b->s->info.vocab)
@@ -282,7 +282,7 @@ static bool read_bias(struct request_params *p, const struct server *s, struct f
     struct biases b = {.f = f, .s = s};
     if (!v)
         return true;
-    if (json_is_wide(v) || (!json_is_object(v) && !json_is_array(v)))
+    if (!json_is_members(v) && !json_is_array(v))
         return fields_fault(f, "logit_bias", "invalid_type",
                             "must be an object, or an array of [token, bias]");
     p->sampler.bias = b.list = calloc(REQUEST_BIAS_MAX, sizeof *b.list);

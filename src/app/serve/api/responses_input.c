@@ -3,7 +3,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/api/carried_thought.h"
-#include "app/serve/http/json_plain.h"
+#include "app/serve/http/json_wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ static bool read_special_call(struct responses_reader *in, struct fields *f, con
     if (!fields_text(f, "call_id", &id, NULL) || !fields_text(f, "name", &name, NULL))
         return false;
     json_t *value = fields_any(f, field);
-    json_t *arguments = json_is_object(value) ? json_incref(value)
+    json_t *arguments = json_is_members(value) ? json_incref(value)
                         : value               ? json_pack("{s:O}", field, value)
                                               : json_object();
     char *text = json_plain(arguments);

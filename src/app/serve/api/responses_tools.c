@@ -2,6 +2,7 @@
 #include "app/serve/api/responses_tools.h"
 
 #include "app/serve/serve_options.h"
+#include "app/serve/http/json_wide.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -191,7 +192,7 @@ static bool read_choice(struct responses_tools *t, struct fields *f)
     static const char *const words[] = {"auto", "none", "required"};
     json_t *choice = fields_any(f, "tool_choice");
     size_t word = 0;
-    if (!json_is_object(choice)) {
+    if (!json_is_members(choice)) {
         if (!fields_choice(f, "tool_choice", "auto|none|required", &word))
             return false;
         t->turn->rules.tool_choice = words[word];

@@ -3,7 +3,7 @@
 
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/prompts.h"
-#include "app/serve/http/json_plain.h"
+#include "app/serve/http/json_wide.h"
 #include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 

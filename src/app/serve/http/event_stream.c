@@ -16,11 +16,9 @@ bool event_stream_write(struct exchange *x, const char *event, json_t *stolen)
         growing_text_add(&t, "\n", 1);
     }
     growing_text_add(&t, "data: ", 6);
-    char *text = stolen ? json_dumps(stolen, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    if (text) {
-        json_wide_unwrap(text);
+    char *text = json_plain(stolen);
+    if (text)
         growing_text_add(&t, text, strlen(text));
-    }
     growing_text_add(&t, "\n\n", 2);
     bool ok = text && !t.failed && exchange_write(x, t.p, t.n);
     free(text);

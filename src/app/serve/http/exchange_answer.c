@@ -98,11 +98,10 @@ void exchange_reply(struct exchange *x, int status, const char *content_type, co
 
 void exchange_reply_json(struct exchange *x, int status, json_t *stolen)
 {
-    char *text = stolen ? json_dumps(stolen, JSON_COMPACT) : NULL;
+    char *text = json_plain(stolen);
     struct fault f = {0};
     json_decref(stolen);
     if (text) {
-        json_wide_unwrap(text);
         exchange_reply(x, status, "application/json", text, strlen(text));
     } else {
         fault_no_memory(&f, "the answer");

@@ -1,10 +1,11 @@
-/* Numbers that jansson has no room for: see json_wide.h. */
+/* Numbers that jansson would change: see json_wide.h. */
 #include "app/serve/http/json_wide.h"
 
 #include "app/cli/growing_text.h"
 
 #include <ctype.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,20 +43,19 @@ size_t json_wide_number(const char *text, bool *wide)
 {
     const char *p = text + (*text == '-');
     size_t n = *p == '0' ? 1 : digits(p);
-    bool exponent = false;
     *wide = false;
     if (!n)
         return 0;
     p += n;
     if (*p == '.' && digits(p + 1))
-        p += 1 + digits(p + 1);
+        p += 1 + digits(p + 1), *wide = true;
     if (*p == 'e' || *p == 'E') {
         size_t sign = p[1] == '+' || p[1] == '-';
         n = digits(p + 1 + sign);
-        p += n ? 1 + sign + n : 0, exponent = n > 0;
+        p += n ? 1 + sign + n : 0, *wide |= n > 0;
     }
     n = (size_t)(p - text);
-    if (exponent || n >= I64_DIGITS) {
+    if (!*wide && n >= I64_DIGITS) {
         json_t *v = json_loadb(text, n, JSON_DECODE_ANY, NULL);
         *wide = !v;
         json_decref(v);
@@ -107,7 +107,8 @@ void json_wide_blank(char *text, size_t n)
     }
 }
 
-void json_wide_unwrap(char *text)
+/* Undoes json_wide_wrap in what jansson wrote. */
+static void unwrap(char *text)
 {
     need_mark();
     char *out = strstr(text, before), *next;
@@ -125,10 +126,39 @@ void json_wide_unwrap(char *text)
     }
 }
 
+char *json_plain(const json_t *v)
+{
+    char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text)
+        unwrap(text);
+    return text;
+}
+
 bool json_is_wide(const json_t *v)
 {
     need_mark();
     return json_is_object(v) && json_object_size(v) == 1 && json_object_get(v, mark);
+}
+
+bool json_is_members(const json_t *v)
+{
+    return json_is_object(v) && !json_is_wide(v);
+}
+
+const char *json_wide_text(const json_t *v)
+{
+    return json_is_wide(v) ? json_string_value(json_object_get(v, mark)) : NULL;
+}
+
+bool json_wide_real(const json_t *v, double *value)
+{
+    const char *text = json_wide_text(v);
+    json_t *x = text ? json_loads(text, JSON_DECODE_ANY, NULL) : json_incref((json_t *)(uintptr_t)v);
+    bool ok = json_is_number(x);
+    if (ok)
+        *value = json_number_value(x);
+    json_decref(x);
+    return ok;
 }
 
 json_t *json_wide_object(const char *text, size_t n)
@@ -137,7 +167,7 @@ json_t *json_wide_object(const char *text, size_t n)
     char *wrapped = json_wide_wrap(text, n, &n_wrapped);
     json_t *v = json_loadb(wrapped ? wrapped : text, wrapped ? n_wrapped : n, JSON_ALLOW_NUL, NULL);
     free(wrapped);
-    if (json_is_object(v) && !json_is_wide(v))
+    if (json_is_members(v))
         return v;
     json_decref(v);
     return NULL;

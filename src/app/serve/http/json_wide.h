@@ -1,5 +1,5 @@
-/* Numbers that jansson has no room for: integers that 64 bits do not hold, and reals beyond a double's. They are
- * carried as they were written: in a tree, each is an object that has its text as the only member. */
+/* Numbers that jansson would change: reals, and integers that 64 bits do not hold. They are carried as they were
+ * written, 0.1 and 1e400 alike: in a tree, each is an object that has its text as the only member. */
 #ifndef SERVE_JSON_WIDE_H
 #define SERVE_JSON_WIDE_H
 
@@ -15,9 +15,12 @@ size_t json_wide_number(const char *text, bool *wide);
 char *json_wide_wrap(const char *text, size_t n, size_t *n_out);
 /* Puts other numbers at their places, of as many bytes, so that what else is wrong with text [n] is found there. */
 void json_wide_blank(char *text, size_t n);
-/* Undoes json_wide_wrap in what jansson wrote. */
-void json_wide_unwrap(char *text);
+/* v as text without blanks, numbers as they were written. The caller frees it; NULL: no memory, or v is NULL. */
+char *json_plain(const json_t *v);
 bool json_is_wide(const json_t *v);
+bool json_is_members(const json_t *v);           /* an object, and no such number */
+const char *json_wide_text(const json_t *v);     /* of such a number; NULL: it is none */
+bool json_wide_real(const json_t *v, double *x); /* false: it is no number, or none that a double holds */
 /* The object that text [n], with a 0 behind it, holds, with any numbers; NULL: none. */
 json_t *json_wide_object(const char *text, size_t n);
 
