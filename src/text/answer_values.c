@@ -22,15 +22,100 @@ static uint32_t find_property(const struct tools *tools, const char *tool, struc
     return 0;
 }
 
-/* All items of a list of values, or of types, are strings; or none is. */
-static enum answer_type type_of_list(const struct json *j, uint32_t list, bool types)
+enum {
+    DEPTH = 16,
+    STEPS = 4096
+}; /* schemas in schemas, and schemas in all; beyond them it is any type */
+
+struct look {
+    const struct json *j;
+    uint32_t root; /* of "#" */
+    uint32_t steps;
+};
+
+/* What one of several may be */
+static enum answer_type either(enum answer_type a, enum answer_type b)
 {
-    uint32_t strings = 0;
-    for (uint32_t i = j->values[list].first; i; i = j->values[i].next)
-        strings += types ? json_is(j, i, "string") : j->values[i].type == JSON_STRING;
-    return strings == 0                            ? ANSWER_NO_TEXT
-           : strings == j->values[list].n_children ? ANSWER_IS_TEXT
-                                                   : ANSWER_ANY_TYPE;
+    return a == b ? a : ANSWER_ANY_TYPE;
+}
+
+/* What two say of the same value; of two that contradict, the first. */
+static enum answer_type both(enum answer_type a, enum answer_type b)
+{
+    return a != ANSWER_ANY_TYPE ? a : b;
+}
+
+/* Of a value, or of the name of a type */
+static enum answer_type type_of_value(const struct json *j, uint32_t i, bool is_name)
+{
+    bool text = is_name ? json_is(j, i, "string") : j->values[i].type == JSON_STRING;
+    return text ? ANSWER_IS_TEXT : ANSWER_NO_TEXT;
+}
+
+/* Of an array of them, or of a single one, which `enum` is not. */
+static enum answer_type type_of_values(const struct json *j, uint32_t list, bool is_name)
+{
+    uint32_t i = j->values[list].first;
+    if (is_name && j->values[list].type == JSON_STRING)
+        return type_of_value(j, list, true);
+    if (j->values[list].type != JSON_ARRAY)
+        return ANSWER_ANY_TYPE;
+    enum answer_type type = i ? type_of_value(j, i, is_name) : ANSWER_ANY_TYPE;
+    for (; i; i = j->values[i].next)
+        type = either(type, type_of_value(j, i, is_name));
+    return type;
+}
+
+/* The value at "#/a/b" in the root, or 0. */
+static uint32_t find_ref(const struct look *k, uint32_t ref)
+{
+    const struct json *j = k->j;
+    const char *p = j->text + j->values[ref].text, *end = p + j->values[ref].n_text;
+    uint32_t at = k->root;
+    if (j->values[ref].type != JSON_STRING || p == end || *p++ != '#')
+        return 0;
+    while (at && p < end && *p++ == '/') {
+        const char *stop = memchr(p, '/', (size_t)(end - p));
+        size_t n = (size_t)((stop ? stop : end) - p);
+        bool plain = !memchr(p, '~', n) && !memchr(p, '%', n);
+        at = plain && j->values[at].type == JSON_OBJECT ? json_find(j, at, p, n) : 0;
+        p += n;
+    }
+    return p == end ? at : 0;
+}
+
+static enum answer_type type_of(struct look *k, uint32_t schema, unsigned depth);
+
+/* Of a list of schemas: all hold, or one does. */
+static enum answer_type type_of_schemas(struct look *k, uint32_t list, bool all, unsigned depth)
+{
+    const struct json *j = k->j;
+    uint32_t i = j->values[list].type == JSON_ARRAY ? j->values[list].first : 0;
+    enum answer_type type = i ? type_of(k, i, depth) : ANSWER_ANY_TYPE;
+    for (i = i ? j->values[i].next : 0; i; i = j->values[i].next)
+        type = (all ? both : either)(type, type_of(k, i, depth));
+    return type;
+}
+
+static enum answer_type type_of(struct look *k, uint32_t schema, unsigned depth)
+{
+    static const char *const schemas[] = {"allOf", "anyOf", "oneOf"};
+    static const char *const values[] = {"type", "enum", "const"};
+    const struct json *j = k->j;
+    enum answer_type type = ANSWER_ANY_TYPE;
+    uint32_t at;
+    if (!schema || depth == DEPTH || k->steps == STEPS)
+        return type;
+    k->steps++;
+    for (unsigned i = 0; i < 3; i++)
+        if ((at = json_member(j, schema, values[i])))
+            type = both(type, i == 2 ? type_of_value(j, at, false) : type_of_values(j, at, i == 0));
+    for (unsigned i = 0; i < 3; i++)
+        if ((at = json_member(j, schema, schemas[i])))
+            type = both(type, type_of_schemas(k, at, i == 0, depth + 1));
+    if ((at = json_member(j, schema, "$ref")))
+        type = both(type, type_of(k, find_ref(k, at), depth + 1));
+    return type;
 }
 
 enum answer_type answer_type_of(const struct tools *tools, const char *tool, struct mark key)
@@ -39,14 +124,9 @@ enum answer_type answer_type_of(const struct tools *tools, const char *tool, str
     if (property == 0)
         return ANSWER_ANY_TYPE;
     const struct json *j = &tools->json;
-    uint32_t type = json_member(j, property, "type"), values = json_member(j, property, "enum");
-    if (type && j->values[type].type == JSON_STRING)
-        return json_is(j, type, "string") ? ANSWER_IS_TEXT : ANSWER_NO_TEXT;
-    if (type && j->values[type].type == JSON_ARRAY)
-        return type_of_list(j, type, true);
-    if (values && j->values[values].type == JSON_ARRAY)
-        return type_of_list(j, values, false);
-    return ANSWER_ANY_TYPE;
+    uint32_t function = tools_function(tools, tools_find(tools, tool, strlen(tool)));
+    struct look k = {j, json_member(j, function, "parameters"), 0};
+    return type_of(&k, property, 0);
 }
 
 /* ---- notations ---------------------------------------------------------------------------- */

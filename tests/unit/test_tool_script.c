@@ -2,9 +2,11 @@
 #include "made.h"
 #include "sample/constraint/tool_script.h"
 #include "suite.h"
+#include "text/answer_values.h"
 #include "text/tojson.h"
 #include "tool_families.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define TOOLS(parameters)                                                                     \
@@ -42,6 +44,14 @@ static const char unwritten[] = TOOLS(
     "\"type\":\"object\"}},"
     "\"r\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"a b\"]}},"
     "\"w\":{\"type\":\"object\",\"required\":[\"a b\"]}},\"additionalProperties\":false}");
+/* Texts that look like other values, of which the schema knows that they are texts */
+static const char said[] = TOOLS(
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"const\":\"true\"},\"b\":{\"anyOf\":[{\"const\":"
+    "\"12\"},{"
+    "\"const\":\"13\"}]},\"c\":{\"allOf\":[{\"type\":\"string\"},{\"enum\":[\"[y]\"]}]},\"d\":{\"$"
+    "ref\":"
+    "\"#/$defs/x\"},\"e\":{\"enum\":[\"1\",null]}},\"required\":[\"a\",\"b\",\"c\",\"d\",\"e\"],"
+    "\"additionalProperties\":false,\"$defs\":{\"x\":{\"type\":\"string\",\"enum\":[\"12\"]}}}");
 static const char one[] =
     "{\"$ref\": \"#/$defs/o\", \"$defs\": {\"o\": {\"type\":\"object\",\"properties\":{"
     "\"a\":{\"enum\":[1,\"<tool_call>\"]}},\"required\":[\"a\"],"
@@ -157,6 +167,15 @@ static const struct answer_case cases[] = {
       XGET "<parameter=b>\nTrue\n</parameter>\n</function>\n</tool_call>"},
      {XGET "<parameter=a>\n1~.5", XGET "<parameter=b>\n~x", XGET "<parameter=c>\n[1, ~x",
       XGET "<parameter=c>\n[]\n</parameter>\n<~parameter"}},
+    {XML,
+     said,
+     "required",
+     false,
+     false,
+     {XGET "<parameter=a>\ntrue\n</parameter>\n<parameter=b>\n13\n</parameter>\n<parameter=c>\n[y]"
+           "\n</parameter>\n<parameter=d>\n12\n</parameter>\n<parameter=e>\nNone\n</parameter>\n"
+           "</function>\n</tool_call>"},
+     {XGET "<parameter=a>\n~\"", XGET "<parameter=a>\ntrue\n</parameter>\n<parameter=b>\n1~\n"}},
     {PYTHONIC,
      typed,
      "required",
@@ -388,6 +407,14 @@ static const struct {
      TOOLS("{\"properties\":{\"o\":{\"type\":\"array\",\"minItems\":1,\"items\":{"
            "\"type\":\"object\",\"required\":[\"a b\"]}}},\"required\":[\"o\"]}"),
      NULL, "tool get, argument o: keys in it cannot be enforced in the notation of this template"},
+    {XML, TOOLS("{\"properties\":{\"a\":{\"const\":\"</parameter>\"}},\"required\":[\"a\"]}"), NULL,
+     "tool get, argument a: no text that it may be can be written in the notation of this "
+     "template"},
+    {XML,
+     TOOLS("{\"properties\":{\"a\":{\"not\":{\"not\":{\"const\":\"12\"}}}},\"required\":[\"a\"]}"),
+     NULL,
+     "tool get, argument a: no text that it may be can be written in the notation of this "
+     "template"},
     {GEMMA,
      TOOLS("{\"properties\":{\"o\":{\"type\":\"object\",\"patternProperties\":{\"^a b$\":{}},"
            "\"additionalProperties\":false,\"minProperties\":1}},\"required\":[\"o\"]}"),
@@ -423,8 +450,49 @@ START_TEST(refuses_what_cannot_be_enforced)
 }
 END_TEST
 
+static const struct {
+    const char *schema;
+    enum answer_type type;
+} kinds[] = {
+    {"{\"const\":\"1\"}", ANSWER_IS_TEXT},
+    {"{\"const\":1}", ANSWER_NO_TEXT},
+    {"{\"enum\":[\"1\",2]}", ANSWER_ANY_TYPE},
+    {"{\"enum\":[]}", ANSWER_ANY_TYPE},
+    {"{\"type\":[\"string\",\"null\"],\"enum\":[\"1\"]}", ANSWER_IS_TEXT},
+    {"{\"type\":[\"null\",\"array\"]}", ANSWER_NO_TEXT},
+    {"{\"anyOf\":[{\"type\":\"string\"},{\"const\":\"2\"}]}", ANSWER_IS_TEXT},
+    {"{\"oneOf\":[{\"type\":\"string\"},{}]}", ANSWER_ANY_TYPE},
+    {"{\"allOf\":[{},{\"type\":\"string\"}]}", ANSWER_IS_TEXT},
+    {"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}]}", ANSWER_NO_TEXT},
+    {"{\"$ref\":\"#/$defs/s\"}", ANSWER_IS_TEXT},
+    {"{\"$ref\":\"#/$defs/r\"}", ANSWER_ANY_TYPE},
+    {"{\"$ref\":\"#/$defs\"}", ANSWER_ANY_TYPE},
+    {"{\"$ref\":\"#/$defs/m\"}", ANSWER_ANY_TYPE},
+    {"{\"$ref\":\"#s\"}", ANSWER_ANY_TYPE},
+    {"{\"$ref\":1}", ANSWER_ANY_TYPE},
+    {"{\"allOf\":1,\"type\":2,\"enum\":3}", ANSWER_ANY_TYPE},
+    {"true", ANSWER_ANY_TYPE},
+};
+
+START_TEST(kinds_of_arguments)
+{
+    char text[512];
+    struct tools tools;
+    struct tern_error e = {0};
+    int n = snprintf(text, sizeof text,
+                     "[{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":%s},\"$defs\":{"
+                     "\"s\":{\"type\":\"string\"},\"r\":{\"$ref\":\"#/$defs/r\"},"
+                     "\"m\":{\"allOf\":[{\"$ref\":\"#/$defs/m\"},{\"$ref\":\"#/$defs/m\"}]}}}}]",
+                     kinds[_i].schema);
+    ck_assert_msg(!tools_open(&tools, text, (size_t)n, &e), "%s", e.text);
+    ck_assert_int_eq(answer_type_of(&tools, "f", (struct mark){"a", 1}), kinds[_i].type);
+    tools_close(&tools);
+}
+END_TEST
+
 SUITE("constraints of calls", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(answers_with_calls, 0, sizeof cases / sizeof *cases),
       LOOP(calls_or_a_schema, 0, sizeof beside / sizeof *beside),
+      LOOP(kinds_of_arguments, 0, sizeof kinds / sizeof *kinds),
       LOOP(refuses_what_cannot_be_enforced, 0, sizeof refused / sizeof *refused),
       LOOP(names_a_tool_that_cannot_be_called, 0, sizeof uncallable / sizeof *uncallable))

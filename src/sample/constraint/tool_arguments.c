@@ -97,9 +97,29 @@ static lang bare_of(const struct tool_arguments *a, const struct member *m, cons
     return lang_or(ls, lang_and(ls, text, lang_not(ls, like_values(a))), other);
 }
 
+/* There is a text of its value that will be read as that. */
+static bool can_write(const struct tool_arguments *a, const struct member *m)
+{
+    static const char sign[] = SCRIPT_GEMMA_QUOTE;
+    const struct answer_list *l = a->list;
+    const uint32_t node = node_of(a, m);
+    const struct node *v = &a->shapes->nodes[node];
+    lang text = v->string;
+    if (node == NODE_NONE)
+        return false;
+    if (text != LANG_NONE && l->text_notation == TOJSON_STR && l->text_middle.n <= l->middle.n)
+        text = bare_of(a, m, v);
+    else if (text == LANG_NONE || l->text_notation != TOJSON_GEMMA || v->literals ||
+             v->number != LANG_NONE || v->arrays.n || v->objects.n)
+        return true;
+    else
+        text = string_of(a, v, (struct mark){sign, sizeof sign - 1});
+    return text == (lang)LANG_FAIL || lang_is_live(languages_of(a), text) != LANG_NO;
+}
+
 /* From `at`, behind the middle, to `to`: a value, and what is behind it. */
-static enum tern_status put_value(const struct tool_arguments *a, const struct member *m,
-                                  uint32_t at, uint32_t to, struct tern_error *e)
+static void put_value(const struct tool_arguments *a, const struct member *m, uint32_t at,
+                      uint32_t to)
 {
     const struct answer_list *l = a->list;
     const uint32_t node = node_of(a, m);
@@ -109,14 +129,12 @@ static enum tern_status put_value(const struct tool_arguments *a, const struct m
     bool bare = l->text_notation == TOJSON_STR, quoted = l->text_middle.n > l->middle.n;
     struct mark quote = {l->text_middle.p + l->middle.n, l->text_middle.n - l->middle.n};
     bool gemma = l->text_notation == TOJSON_GEMMA;
-    if (node == NODE_NONE && m->required)
-        return refuse(a, m, "keys in it cannot be enforced in the notation of this template", e);
     if (v->string != LANG_NONE && bare) {
         lang text =
             quoted ? join(a, text_of(a, quote), string_of(a, v, l->text_after)) : bare_of(a, m, v);
         script_words(a->script, at, to, join(a, text, text_of(a, l->text_after)));
         if (!quoted)
-            return TERN_OK;
+            return;
     } else if (v->string != LANG_NONE && gemma && !box) {
         static const char sign[] = SCRIPT_GEMMA_QUOTE;
         struct mark mark = {sign, sizeof sign - 1};
@@ -133,7 +151,6 @@ static enum tern_status put_value(const struct tool_arguments *a, const struct m
         script_words(a->script, at, behind,
                      lang_or(languages_of(a), v->number, literals_of(a, v->literals, false)));
     script_words(a->script, behind, to, text_of(a, l->after));
-    return TERN_OK;
 }
 
 /* An argument from `at` to `to`; `first`: none stands before it. */
@@ -148,7 +165,8 @@ static enum tern_status put_argument(const struct tool_arguments *a, const struc
     head = join(a, head, join(a, text_of(a, key), text_of(a, l->middle)));
     uint32_t value = script_state(a->script);
     script_words(a->script, at, value, head);
-    return put_value(a, m, value, to, e);
+    put_value(a, m, value, to);
+    return TERN_OK;
 }
 
 /* ---- objects ---------------------------------------------------------------------------------- */
@@ -184,7 +202,7 @@ static enum tern_status put_shape(const struct tool_arguments *a, const struct o
     for (uint32_t i = 0; i < o->members.n && !s; i++) {
         const struct member *m = &a->shapes->members[o->members.first + order[i].place];
         uint32_t behind = script_state(a->script);
-        if (m->node == NODE_NONE)
+        if (m->node == NODE_NONE || !can_write(a, m))
             continue;
         if (open)
             s = put_argument(a, m, true, none, behind, e);
@@ -215,13 +233,31 @@ static bool counts_are_free(const struct tool_arguments *a, const struct object_
     return o->min <= required && o->max >= known && !demanded;
 }
 
+/* A member that must come and cannot be written, or NULL */
+static const struct member *find_unwritten(const struct tool_arguments *a,
+                                           const struct object_shape *o)
+{
+    for (uint32_t i = 0; i < o->members.n; i++) {
+        const struct member *m = &a->shapes->members[o->members.first + i];
+        if (m->required && !can_write(a, m))
+            return m;
+    }
+    return NULL;
+}
+
 enum tern_status tool_arguments_put(const struct tool_arguments *a, uint32_t node, uint32_t from,
                                     uint32_t to, struct tern_error *e)
 {
     const struct node *v = &a->shapes->nodes[node];
     enum tern_status s = TERN_OK;
+    const struct member *missing = NULL;
+    uint32_t n = 0; /* shapes that can be written */
     for (uint32_t i = 0; i < v->objects.n && !s; i++) {
         const struct object_shape *o = &a->shapes->objects[v->objects.first + i];
+        const struct member *m = find_unwritten(a, o);
+        missing = m ? m : missing, n += !m;
+        if (m)
+            continue;
         if (!counts_are_free(a, o))
             return refuse(a, NULL, "the number of arguments cannot be enforced", e);
         struct named *order = calloc(o->members.n + 1, sizeof *order);
@@ -236,5 +272,11 @@ enum tern_status tool_arguments_put(const struct tool_arguments *a, uint32_t nod
         s = put_shape(a, o, order, from, to, e);
         free(order);
     }
-    return s;
+    if (s || n || !missing)
+        return s;
+    return refuse(a, missing,
+                  node_of(a, missing) == NODE_NONE
+                      ? "keys in it cannot be enforced in the notation of this template"
+                      : "no text that it may be can be written in the notation of this template",
+                  e);
 }
