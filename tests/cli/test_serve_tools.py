@@ -124,6 +124,12 @@ class Tools(Client):
         status, headers, answer = self.post("/v1/chat/completions", {**chat, "tools": [STOP, lax], **form(city)})
         self.assertEqual(list(json.loads(answer["choices"][0]["message"]["content"])), ["a"])
         self.assertIn("pattern", headers["x-tern-ignored"])
+        for name in ("regex", "idn-email", "idn-hostname"):  # others hold, beside one of these too
+            props = {"x": {"type": "string", "format": name}, "y": {"type": "string", "format": "date"}}
+            lax["function"]["parameters"] = {"properties": props, "required": ["x", "y"]}
+            for more in ({}, {"tool_choice": "required"}):
+                status, headers, _ = self.post("/v1/chat/completions", {**chat, "tools": [lax], "max_tokens": 1, **more})
+                self.assertEqual(headers["x-tern-ignored"], "tool w: schema: format at #/properties/x: this format cannot be enforced")
 
     def token(self, text):
         (token,) = self.post("/tokenize", {"content": text})[2]["tokens"]

@@ -58,12 +58,17 @@ static bool find_tools(struct server *s, const struct answer_rules *r, const cha
                                        .flags = r->parallel ? TERN_CONSTRAINT_PARALLEL : 0u,
                                        .tool_choice = r->tool_choice,
                                        .chat_flags = r->chat_flags};
-    struct fault first = {0};
+    struct fault first = {0}, second = {0};
     if ((*out = compiled_find(s, &p, &first)))
         return true;
-    p.flags |= TERN_CONSTRAINT_LAX | TERN_CONSTRAINT_ANNOTATE;
-    struct fault second = {0};
+    p.flags |= TERN_CONSTRAINT_LAX;
     if (first.status == 400 && (*out = compiled_find(s, &p, &second))) {
+        list_left_out(*out, ignored, max);
+        return true;
+    }
+    p.flags |= TERN_CONSTRAINT_ANNOTATE; /* formats may be too much for the budget */
+    if (second.status == 400 && (*out = compiled_find(s, &p, &second))) {
+        add_ignored(ignored, max, "tools: format is not enforced");
         list_left_out(*out, ignored, max);
         return true;
     }
