@@ -706,6 +706,9 @@ struct tern_generate_params {
      * are evaluated in one batch and count like others, as n_generated and in the random index. */
     const tern_constraint *constraint;
     int no_force; /* sample those tokens, too, under the mask; the text may have other tokens then */
+    /* Steps (tern_constraint_params.max_steps) that the constraint may take in a tern_step; 0: as many as it
+     * needs. A text that needs more is late (tern_text_is_late). */
+    uint64_t constraint_steps;
     /* Speculation: several tokens are guessed and evaluated in one batch, as many as the clock
      * shows to be worth it. It changes the speed and nothing else: no bit and no callback. */
     uint32_t lookup; /* guess at most so many from repetitions in the text; 0: off */
@@ -781,7 +784,7 @@ enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
  * prompt_rows rows are of prompts (0: as many as fit), of the texts in the order given; a context that
  * shifts counts as a prompt. Then the next tokens are chosen, spread over the threads, and callbacks are
  * called in the order of the texts, in this thread: first on_prompt, then on_token and on_text. Within
- * them tern_logits has the rows of that text alone.
+ * them tern_logits has the rows of that text alone, and none for a token that came late.
  *
  * Rows that tern_batch_add put into the batch before are evaluated with it, beside prompt_rows; tern_hidden
  * then has their hidden states. They ask for no logits, they are of sequences without a text, and they leave
@@ -795,6 +798,12 @@ enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
 enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_rows,
                            struct tern_error *e);
 int tern_text_is_over(const tern_text *text);
+/* Its constraint takes more steps than params.constraint_steps allows: after open or a tern_step, the text has
+ * no part in another until tern_text_catch_up has done what is left to do. That may be called in any thread,
+ * while steps of other texts run, for one text of a context at a time; it asks tern_model_params.stop, and where that is
+ * non-zero the text fails. Neither changes what the text becomes. */
+int tern_text_is_late(const tern_text *text);
+void tern_text_catch_up(tern_text *text);
 size_t
 tern_text_unread(const tern_text *text); /* tokens of its prompt, or of a shift, to evaluate */
 

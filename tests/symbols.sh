@@ -44,7 +44,7 @@ for file in "$so" $(for p in src/app/*/main_*.c; do p=${p##*main_}; echo "$BUILD
 done
 
 # As gcc makes it for x86 by default, with the symbols of a debugger left out
-most=815104
+most=823296
 if grep -qs -- ' -Oz ' "$BUILD/flags" && "$CC" -dumpmachine | grep -q ^x86_64 && ! "$CC" --version | grep -q clang; then
     strip -o "$tmp/run" "$BUILD/run"
     bytes=$(wc -c <"$tmp/run")

@@ -26,11 +26,11 @@ static enum tern_status open_sequences(struct tern_context *c, struct tern_error
     return TERN_OK;
 }
 
-/* Several sequences choose their tokens at the same time. */
+/* Several sequences choose their tokens at the same time, and one that is late (tern_text_catch_up). */
 static enum tern_status open_samplers(struct tern_context *c, struct tern_error *e)
 {
     const struct tern_model *m = c->model;
-    size_t n = c->memory.n_seqs > 1 ? (size_t)pool_threads(m->pool) : 1;
+    size_t n = c->memory.n_seqs > 1 ? (size_t)pool_threads(m->pool) + 1 : 1;
     size_t room = sampler_scratch(m->model->vocab);
     enum tern_status s = TERN_OK;
     c->samplers = calloc(n, sizeof *c->samplers);

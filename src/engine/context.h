@@ -23,17 +23,19 @@ struct tern_context {
     struct observer *observer; /* NULL: nobody looks */
     bool altered;              /* tern_altered */
     struct tern_memory memory;
-    struct sampler *samplers; /* [n_samplers] own scratch and decoder; a thread each, or one */
+    struct sampler *
+        samplers; /* [n_samplers] own scratch and decoder; a thread each and the late one, or one */
     size_t n_samplers;
     uint32_t *pending;  /* [n_seqs] rows of the batch being built */
     uint32_t *expected; /* [n_seqs] tern_seq_expect */
     uint64_t *n_again;  /* [n_seqs] tokens evaluated again for a RoPE limit */
     bool *in_use;       /* [n_seqs] by an open text, or as its draft */
     struct row *again;  /* [n_batch] rows of what is evaluated again; or NULL */
-    struct pace *paces; /* [n_seqs] of steps with 1, 2, ... texts, from when a text that guesses was */
-    size_t n_guessing;  /* opened while no other was; how many are open */
-    int bad;            /* what was not finite first (state.h), in any batch; or 0 */
-    uint64_t n_steps;   /* of texts: tells which are in the step in work */
+    struct pace
+        *paces; /* [n_seqs] of steps with 1, 2, ... texts, from when a text that guesses was */
+    size_t n_guessing;           /* opened while no other was; how many are open */
+    int bad;                     /* what was not finite first (state.h), in any batch; or 0 */
+    uint64_t n_steps;            /* of texts: tells which are in the step in work */
     uint32_t n_logit_rows;       /* of the batch being built */
     bool on_trial;               /* some rows of the last batch are */
     uint32_t first_seen, n_seen; /* logit rows of the last batch that can be seen */
@@ -72,8 +74,8 @@ enum tern_status context_seq_status(const struct tern_context *c, uint32_t seq,
                                     struct tern_error *e);
 
 /* Guesses what follows `token` after the sequence: mtp_guess, when nothing is on trial. */
-size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
-                     tern_token *guess, size_t *made);
+size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max,
+                     float least, tern_token *guess, size_t *made);
 
 /* Evaluates the sequence again if its RoPE frequencies are not those of its length, and brings the
  * states of its recurrent layers, and the rows of the layer that guesses, to its end. */

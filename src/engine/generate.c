@@ -17,11 +17,13 @@ enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_par
     enum tern_status s = tern_text_open(&t, ctx, params, e);
     if (s)
         return s;
-    while (!s && !tern_text_is_over(t))
+    while (!s && !tern_text_is_over(t)) {
+        tern_text_catch_up(t);
         if ((s = tern_step(&t, 1, 0, e)) == TERN_CANCELLED) {
             text_cancel(t);
             s = TERN_OK;
         }
+    }
     if (!s)
         s = tern_text_result(t, result, e);
     atomic_store(&ctx->forward.cancel, 0);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "engine/api_constraint.h"
+#include "engine/text_tokens.h"
 
 /* ---- prompt ------------------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ static enum tern_status open_state(struct tern_text *t, struct tern_error *e)
     if (t->p.ignore_end)
         return error_set(e, TERN_USAGE,
                          "a text under a constraint cannot go on after its end token");
-    enum tern_status s = c ? tern_constraint_state_open(&t->state, c, e) : TERN_OK;
+    enum tern_status s = c ? constraint_state_new(&t->state, c, e) : TERN_OK;
     if (s || api_constraint_fits(t->state, t->ctx->model))
         return s;
     return error_set(e, TERN_USAGE, "the constraint was made for the tokens of another model");
@@ -157,7 +158,7 @@ enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
     }
     t->ctx = ctx;
     t->n_again = ctx->n_again[t->p.seq];
-    if ((s = open_parts(t, e))) {
+    if ((s = open_parts(t, e)) || (s = text_look_first(t, e))) {
         tern_text_close(t);
         return s;
     }
@@ -170,10 +171,13 @@ void tern_text_close(tern_text *t)
 {
     if (!t)
         return;
+    text_drop_ahead(t);
     speculate_close(&t->speculate);
     text_out_close(&t->out);
     if (t->state != t->sampler.constraint)
         tern_constraint_state_close(t->state);
+    else if (t->state)
+        constraint_state_take_time(t->state, NULL);
     tern_seq_expect(t->ctx, t->p.seq, 0);
     t->ctx->in_use[t->p.seq] = false;
     if (t->draft)

@@ -37,10 +37,16 @@ struct tern_text {
     struct tern_context *draft; /* whose sequence is taken; or NULL */
     uint64_t n_again;           /* of the sequence, when the text began */
 
-    /* Tokens that must come next, and which of them were taken */
+    /* Tokens that must come next, and which of them were taken; the state has accepted them all */
     tern_token forced[FORCED_BYTES + 1];
     size_t n_forced, forced_taken;
-    enum tern_status force_status;
+    enum tern_status force_status; /* of what follows them */
+    size_t
+        complete_at; /* of result.n_generated: nothing can follow then; SIZE_MAX: not known to come */
+
+    bool late; /* its constraint has more to do than the last step allowed */
+    float *
+        aside; /* [vocab] logits from which the next token is chosen meanwhile, or was; owned; or NULL */
 
     /* of the step in work */
     uint64_t step;   /* its number */

@@ -123,11 +123,23 @@ static void plan_reading(struct tern_text *t, struct room *room)
     room->logits -= all ? rows : rows == wanted;
 }
 
+/* What constraints may do in the step */
+static void limit_constraints(const struct text_step *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->texts[i]->state && s->texts[i]->p.constraint_steps)
+            constraint_state_hurry(s->texts[i]->state, s->texts[i]->p.constraint_steps);
+}
+
 static void plan(struct text_step *s, size_t prompt_rows)
 {
     struct room room = {s->ctx->memory.n_batch - s->n_added, s->ctx->memory.n_logits};
-    for (size_t i = 0; i < s->n; i++)
+    limit_constraints(s);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->texts[i]->aside)
+            text_take_late(s->texts[i]);
         text_prepare(s->texts[i]);
+    }
     bring_back(s);
     plan_growing(s, &room);
     plan_guesses(s, &room);
@@ -316,6 +328,7 @@ static enum tern_status check_texts(struct text_step *s, struct tern_error *e)
         struct tern_text *t = s->texts[i];
         const char *why = t->ctx != c             ? "of another context"
                           : t->phase == TEXT_OVER ? "over"
+                          : t->late               ? "late"
                           : t->step == c->n_steps ? "in the step twice"
                           : c->pending[t->p.seq]  ? "of a sequence to which rows were added"
                                                   : NULL;

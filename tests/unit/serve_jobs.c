@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/serve/model/compiled.h"
 #include "suite.h"
 
 struct serve_options jobs_options;
@@ -71,6 +72,13 @@ struct job_request jobs_request(const struct asked *a)
     ck_assert_int_eq(tern_tokenize(jobs_server.model, a->prompt, strlen(a->prompt),
                                    TERN_ADD_SPECIAL, r.prompt, ANSWER_MAX, &r.n_prompt, &e),
                      TERN_OK);
+    struct fault f = {0};
+    struct tern_constraint_params p = {.kind = TERN_CONSTRAINT_GRAMMAR, .text = a->grammar};
+    if (a->grammar) {
+        p.bytes = strlen(a->grammar);
+        r.constraint = compiled_find(&jobs_server, &p, &f);
+        ck_assert_msg(r.constraint, "%s", f.message);
+    }
     return r;
 }
 
@@ -140,6 +148,7 @@ void jobs_check_alone(const struct asked *a)
     struct job_request r = jobs_request(a);
     alone = (struct alone){0};
     p.tokens = r.prompt, p.n_tokens = r.n_prompt, p.sampler = &r.sampler, p.n_predict = r.n_predict;
+    p.constraint = r.constraint ? compiled_get(r.constraint) : NULL;
     p.on_token = keep_token, p.on_text = keep_text, p.arg = &alone;
     ck_assert_int_eq(tern_context_open(&ctx, jobs_server.model, NULL, &e), TERN_OK);
     ck_assert_msg(!tern_generate(ctx, &p, NULL, &e), "%s", e.text);

@@ -11,6 +11,7 @@ enum { ANSWER_MAX = 2048 };
 struct asked {
     struct job *job;
     char prompt[64];
+    const char *grammar; /* of the answer; or NULL */
     int64_t n_predict;
     uint64_t seed, client;
     tern_token tokens[ANSWER_MAX];
@@ -31,7 +32,7 @@ void jobs_stop(void);
 void jobs_wake(void *arg);
 unsigned jobs_await(unsigned seen);
 
-/* A request of a's prompt, n_predict, seed and client; the prompt has room for ANSWER_MAX tokens. */
+/* A request of a's prompt, grammar, n_predict, seed and client; the prompt has room for ANSWER_MAX tokens. */
 struct job_request jobs_request(const struct asked *a);
 void jobs_ask(struct asked *a);
 /* Takes the events that wait; true: the job is over. */

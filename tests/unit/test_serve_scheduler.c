@@ -306,6 +306,78 @@ START_TEST(choices_of_one_prompt_read_it_once)
 }
 END_TEST
 
+/* ---- hard constraints ------------------------------------------------------------------------- */
+
+/* A grammar of which each mask takes many steps: nothing tells where a rule ends but what stands behind it. */
+static char *hard_grammar(void)
+{
+    enum { RULES = 4 };
+    static char text[64 * RULES];
+    size_t n = (size_t)sprintf(text, "root ::= (r0");
+    for (int i = 1; i < RULES; i++)
+        n += (size_t)sprintf(text + n, " | r%d", i);
+    n += (size_t)sprintf(text + n, "){1,999}\n");
+    for (int i = 0; i < RULES; i++)
+        n += (size_t)sprintf(text + n, "r%d ::= [a-z ] | [a-z ] r%d \"%d\"\n", i, i, i);
+    return text;
+}
+
+/* It sits out while its masks are made: others get more tokens meanwhile, and its answer is that of the text
+ * alone. */
+START_TEST(a_hard_grammar_holds_up_nobody)
+{
+    jobs_start(MODEL, 4, 64);
+    fill(asked, 4);
+    for (size_t i = 0; i < 4; i++) {
+        asked[i].grammar = i < 2 ? hard_grammar() : NULL;
+        asked[i].n_predict = i < 2 ? 12 : 40;
+        ask(i, i);
+    }
+    jobs_take_all(asked + 2, 2);
+    for (size_t i = 0; i < 2; i++) {
+        (void)jobs_take(&asked[i]);
+        ck_assert_uint_lt(asked[i].n, 12);
+    }
+    asked[3].n_predict = 1, asked[3].n = asked[3].bytes = 0, asked[3].over = false;
+    job_close(asked[1].job); /* perhaps while it catches up */
+    job_close(asked[3].job);
+    ask(3, 3);
+    jobs_take_all(&asked[3], 1);
+    scheduler_stop(jobs_server.scheduler, false);
+    jobs_take_all(&asked[0], 1);
+    for (size_t i = 0; i < 4; i += i ? 1 : 2) {
+        ck_assert_int_eq(asked[i].last.kind, JOB_DONE);
+        check_alone(&asked[i]);
+        job_close(asked[i].job);
+    }
+    jobs_stop();
+}
+END_TEST
+
+/* Work for nobody is given up: this would take minutes. */
+START_TEST(a_hard_grammar_is_given_up)
+{
+    struct fault f;
+    jobs_start(MODEL, 4, 64);
+    fill(asked, 4);
+    for (size_t i = 0; i < 4; i++) {
+        asked[i].grammar = hard_grammar();
+        struct job_request r = jobs_request(&asked[i]);
+        r.n_predict = 500, r.ignore_end = false;
+        asked[i].job = job_submit(jobs_server.scheduler, &r, jobs_wake, NULL, &f);
+    }
+    for (unsigned seen = 0; !asked[3].n; seen = jobs_await(seen))
+        ck_assert(!jobs_take(&asked[3]));
+    scheduler_stop(jobs_server.scheduler, true);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert(jobs_take(&asked[i]));
+        ck_assert_int_eq(asked[i].last.fault.status, 503);
+        job_close(asked[i].job);
+    }
+    jobs_stop();
+}
+END_TEST
+
 /* ---- embeddings ---------------------------------------------------------------------------- */
 
 /* Of other embeddings and of texts, which do not depend on them */
@@ -364,4 +436,5 @@ SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 5),
       TEST(without_a_queue_free_sequences_are_used),
       TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers), TEST(clients_take_turns),
       LOOP(a_flood_leaves_room_for_others, 0, 11), TEST(what_is_cut_off_is_told_at_once),
-      LOOP(choices_of_one_prompt_read_it_once, 0, 2), TEST(embeddings_do_not_depend_on_company))
+      LOOP(choices_of_one_prompt_read_it_once, 0, 2), TEST(a_hard_grammar_holds_up_nobody),
+      TEST(a_hard_grammar_is_given_up), TEST(embeddings_do_not_depend_on_company))

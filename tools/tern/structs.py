@@ -196,7 +196,7 @@ class GenerateParams(ctypes.Structure):
     _fields_ = [("seq", c_uint32), ("prompt", c_char_p), ("prompt_bytes", c_size_t), ("tokenize_flags", c_uint)]
     _fields_ += [("tokens", POINTER(c_int32)), ("n_tokens", c_size_t), ("n_predict", c_int64), ("ignore_end", c_int)]
     _fields_ += [("logits_all", c_int), ("fingerprint", c_int), ("shift", c_int), ("keep", c_uint32), ("sampler", POINTER(SamplerParams))]
-    _fields_ += [("constraint", c_void_p), ("no_force", c_int), ("lookup", c_uint32)]
+    _fields_ += [("constraint", c_void_p), ("no_force", c_int), ("constraint_steps", c_uint64), ("lookup", c_uint32)]
     _fields_ += [("draft", c_void_p), ("draft_seq", c_uint32), ("draft_max", c_uint32), ("mtp", c_uint32)]
     _fields_ += [("stop", POINTER(c_char_p)), ("n_stop", c_size_t)]
     _fields_ += [("on_text", ON_TEXT), ("on_token", ON_TOKEN), ("on_prompt", ON_PROMPT), ("arg", c_void_p)]

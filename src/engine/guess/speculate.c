@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "sample/constraint/constraint_state.h"
 
 enum { DRAFT_MAX = 16 };
 
@@ -96,6 +97,7 @@ static size_t cut_bound(const struct speculate *s, size_t n)
             (void)tern_constraint_forced(s->state, forced, GUESSES_MOST, &n_forced, NULL);
     }
     (void)tern_constraint_rollback(s->state, i);
+    s->state->is_late = false; /* fewer guesses will do */
     return i;
 }
 

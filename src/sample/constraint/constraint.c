@@ -235,12 +235,12 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
     return TERN_OK;
 }
 
-bool constraint_renew(tern_constraint *c)
+bool constraint_renew(tern_constraint *c, struct stop *stop)
 {
     struct constraint_form *f = c->form;
     if (f->room < f->whole / 8)
         return false;
-    enum tern_status s = open_form(c, &c->params, NULL, NULL);
+    enum tern_status s = open_form(c, &c->params, stop, NULL);
     f->budget.no_memory |= s == TERN_NO_MEMORY;
     return !s;
 }

@@ -11,15 +11,17 @@
 #include "sample/constraint/mask.h"
 #include "text/chat.h"
 
+#include <stdatomic.h>
+
 enum { CONSTRAINT_BYTES = 64 << 20, CONSTRAINT_STEPS = 100000000, CONSTRAINT_TRACK = 16 << 20 };
 
 struct constraint_form {
     struct recognizer recognizer; /* owned */
     struct budget budget;
     struct masks *masks;
-    size_t whole;   /* bytes of the budget */
-    size_t room;    /* of them, those that compiling left */
-    size_t n_users; /* states, and the constraint whose newest form it is */
+    size_t whole;          /* bytes of the budget */
+    size_t room;           /* of them, those that compiling left */
+    atomic_size_t n_users; /* states, and the constraint whose newest form it is */
 };
 
 struct tern_constraint {
@@ -42,9 +44,10 @@ enum tern_status constraint_open(tern_constraint **out, const struct spelling *s
                                  struct quota *quota, struct stop *stop, struct tern_error *e);
 void constraint_close(tern_constraint *c); /* NULL is fine */
 
-/* ---- for constraint_state.c, which holds the lock ---- */
-/* Compiles anew. False: compiling itself takes most of the budget, or there is no memory. */
-bool constraint_renew(tern_constraint *c);
+/* ---- for constraint_state.c ---- */
+/* Compiles anew, under the lock. False: compiling itself takes most of the budget, there is no memory, or it was
+ * stopped. */
+bool constraint_renew(tern_constraint *c, struct stop *stop);
 void constraint_form_leave(struct constraint_form *f); /* one user less; closes it after the last */
 
 #endif

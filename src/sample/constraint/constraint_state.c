@@ -24,7 +24,7 @@ static enum tern_status no_room(const tern_constraint_state *s, struct tern_erro
     const struct budget *b = &s->form->budget;
     if (s->track.no_memory)
         return error_memory(e, "a text's place in its constraint", s->track.capacity);
-    if (b->is_empty || b->no_memory)
+    if (b->is_empty || b->no_memory || (b->stop && b->stop->stopped))
         return budget_refuse(b, e, "constraint");
     return error_set(e, TERN_LIMIT,
                      "constraint: the text is nested too deeply, or its grammar reads it in too "
@@ -68,44 +68,118 @@ static void leave(tern_constraint_state *s)
 }
 
 /* At the beginning of a text, in the newest form. The lock is held. */
-static enum step enter(tern_constraint_state *s, tern_constraint *c)
+static enum step enter(tern_constraint_state *s)
 {
-    *s = (tern_constraint_state){.constraint = c,
-                                 .form = c->form,
-                                 .track = {.limit = CONSTRAINT_TRACK, .quota = &c->quota},
-                                 .compact_at = COMPACT_FIRST,
-                                 .renewed_at = SIZE_MAX,
-                                 .mask = s->mask};
+    s->form = s->constraint->form;
     s->form->n_users++;
+    masks_allow(s->form->masks, s->hurries ? s->steps : UINT64_MAX, s->stop);
+    masks_begin(s->form->masks, &s->track);
     if (!reserve(s, 1))
         return s->track.no_memory = true, STEP_NO_ROOM;
     return s->form->recognizer.begin(s->form->recognizer.self, &s->track, s->places);
 }
 
-enum tern_status constraint_state_open(tern_constraint_state **out, const tern_constraint *c,
-                                       struct tern_error *e)
+static bool take_lock(tern_constraint_state *s)
+{
+    struct lock *l = s->constraint->lock;
+    if (s->hurries && !s->is_late)
+        s->is_late = !lock_take_briefly(l);
+    else if (!s->hurries)
+        lock_take(l);
+    return !s->is_late;
+}
+
+bool constraint_state_begin_call(tern_constraint_state *s)
+{
+    if (!take_lock(s))
+        return false;
+    masks_allow(s->form->masks, s->hurries ? s->steps : UINT64_MAX, s->stop);
+    masks_begin(s->form->masks, &s->track);
+    return true;
+}
+
+enum tern_status constraint_state_end_call(tern_constraint_state *s, enum step step,
+                                           struct tern_error *e)
+{
+    enum tern_status status = TERN_OK;
+    if (step == STEP_NO_ROOM)
+        status = s->hurries ? TERN_LIMIT : no_room(s, e);
+    s->steps = s->form->budget.steps;
+    s->is_late |= s->hurries && status;
+    masks_allow(s->form->masks, UINT64_MAX, NULL);
+    lock_leave(s->constraint->lock);
+    return status;
+}
+
+void constraint_state_end_search(tern_constraint_state *s)
+{
+    bool is_late = s->hurries && s->form->budget.is_empty;
+    (void)constraint_state_end_call(s, is_late ? STEP_NO_ROOM : STEP_ALIVE, NULL);
+}
+
+void constraint_state_hurry(tern_constraint_state *s, uint64_t steps)
+{
+    s->hurries = true, s->is_late = false;
+    s->steps = steps, s->stop = NULL;
+}
+
+void constraint_state_take_time(tern_constraint_state *s, struct stop *stop)
+{
+    s->hurries = s->is_late = false;
+    s->stop = stop;
+}
+
+static tern_constraint_state fresh(tern_constraint *c)
+{
+    return (tern_constraint_state){.constraint = c,
+                                   .track = {.limit = CONSTRAINT_TRACK, .quota = &c->quota},
+                                   .compact_at = COMPACT_FIRST,
+                                   .renewed_at = SIZE_MAX};
+}
+
+enum tern_status constraint_state_new(tern_constraint_state **out, const tern_constraint *c,
+                                      struct tern_error *e)
 {
     size_t bytes = own_bytes(c);
     struct quota *q = &((tern_constraint *)c)->quota;
     bool has_room = quota_take(q, bytes);
-    tern_constraint_state *s = has_room ? calloc(1, sizeof *s) : NULL;
+    tern_constraint_state *s = has_room ? malloc(sizeof *s) : NULL;
+    uint32_t *mask = s ? malloc(mask_bytes(c) + 1) : NULL;
     *out = NULL;
-    if (!s || !(s->mask = malloc(mask_bytes(c) + 1))) {
+    if (!mask) {
         free(s);
         quota_give(q, has_room ? bytes : 0);
         return error_memory(e, "a text's place in its constraint", bytes);
     }
-    lock_take(c->lock);
-    enum step step = enter(s, (tern_constraint *)c);
+    *s = fresh((tern_constraint *)c);
+    s->mask = mask;
+    *out = s;
+    return TERN_OK;
+}
+
+enum tern_status constraint_state_start(tern_constraint_state *s, struct tern_error *e)
+{
+    if (!take_lock(s))
+        return TERN_LIMIT;
+    enum step step = enter(s);
     while (step == STEP_NO_ROOM && constraint_state_renew(s))
         step = STEP_ALIVE;
-    lock_leave(c->lock);
-    if (step == STEP_ALIVE) {
-        *out = s;
-        return TERN_OK;
+    enum tern_status status = constraint_state_end_call(s, step, e);
+    if (s->is_late) { /* it will be entered again */
+        constraint_form_leave(s->form);
+        s->form = NULL;
     }
-    enum tern_status status = no_room(s, e);
-    constraint_state_close(s);
+    return status;
+}
+
+enum tern_status constraint_state_open(tern_constraint_state **out, const tern_constraint *c,
+                                       struct tern_error *e)
+{
+    enum tern_status status = constraint_state_new(out, c, e);
+    if (!status && (status = constraint_state_start(*out, e))) {
+        constraint_state_close(*out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -113,11 +187,8 @@ void constraint_state_close(tern_constraint_state *s)
 {
     if (!s)
         return;
-    struct lock *lock = s->constraint->lock;
-    lock_take(lock);
     leave(s);
     quota_give(&s->constraint->quota, own_bytes(s->constraint));
-    lock_leave(lock);
     free(s->mask);
     free(s);
 }
@@ -137,11 +208,9 @@ enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_con
     if (!grow(q, &to->places, &to->capacity, from->n_tokens + 1, sizeof *to->places) ||
         !grow(q, &to->tokens, &to->token_capacity, n + 1, sizeof *to->tokens))
         return error_memory(e, "a text's place in its constraint", n * sizeof *to->places);
-    lock_take(to->constraint->lock);
     from->form->n_users++;
     constraint_form_leave(to->form);
     to->form = from->form;
-    lock_leave(to->constraint->lock);
     if (used)
         memcpy(to->track.bytes, from->track.bytes, used);
     memcpy(to->places, from->places, (from->n_tokens + 1) * sizeof *to->places);
@@ -197,20 +266,23 @@ bool constraint_state_renew(tern_constraint_state *s)
 {
     const struct budget *b = &s->form->budget;
     tern_constraint *c = s->constraint;
-    tern_constraint_state new = {.mask = s->mask};
+    tern_constraint_state new = fresh(c);
     size_t n = s->n_dropped + s->n_tokens;
-    if (!b->is_empty || !b->steps || b->no_memory || s->renewed_at == n ||
-        (s->form == c->form && !constraint_renew(c)))
+    if (s->hurries || !b->is_empty || !b->steps || b->no_memory || s->renewed_at == n ||
+        (s->form == c->form && !constraint_renew(c, s->stop)))
         return false;
-    enum step step = enter(&new, c);
+    new.mask = s->mask, new.stop = s->stop;
+    enum step step = enter(&new);
     for (size_t i = 0; i < n && step == STEP_ALIVE; i++)
         step = take(&new, s->tokens[i]);
     new.renewed_at = n;
     if (step != STEP_ALIVE) {
         s->track.no_memory |= new.track.no_memory || new.form->budget.no_memory;
+        masks_allow(new.form->masks, UINT64_MAX, NULL);
         leave(&new);
         return false;
     }
+    masks_allow(s->form->masks, UINT64_MAX, NULL);
     leave(s);
     *s = new;
     return true;
@@ -221,19 +293,18 @@ bool constraint_state_renew(tern_constraint_state *s)
 enum tern_status constraint_state_mask(tern_constraint_state *s, const uint32_t **mask,
                                        struct tern_error *e)
 {
-    const tern_constraint *c = s->constraint;
     enum step step;
     *mask = s->mask;
     if (s->over) {
-        memset(s->mask, 0, mask_bytes(c));
+        memset(s->mask, 0, mask_bytes(s->constraint));
         return TERN_OK;
     }
-    lock_take(c->lock);
+    if (!constraint_state_begin_call(s))
+        return TERN_LIMIT;
     do
         step = masks_find(s->form->masks, &s->track, &s->places[s->n_tokens], s->mask);
     while (step == STEP_NO_ROOM && constraint_state_renew(s));
-    lock_leave(c->lock);
-    return step == STEP_NO_ROOM ? no_room(s, e) : TERN_OK;
+    return constraint_state_end_call(s, step, e);
 }
 
 enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token token,
@@ -243,16 +314,15 @@ enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token to
     enum step step;
     if (s->over || token < 0 || (uint32_t)token >= c->spelling->n_tokens)
         return error_set(e, TERN_USAGE, "the constraint does not allow token %d here", (int)token);
-    lock_take(c->lock);
+    if (!constraint_state_begin_call(s))
+        return TERN_LIMIT;
     do
         step = take(s, token);
     while (step == STEP_NO_ROOM && constraint_state_renew(s));
-    lock_leave(c->lock);
-    if (step == STEP_NO_ROOM)
-        return no_room(s, e);
+    enum tern_status status = constraint_state_end_call(s, step, e);
     return step == STEP_DEAD
                ? error_set(e, TERN_USAGE, "the constraint does not allow token %d here", (int)token)
-               : TERN_OK;
+               : status;
 }
 
 size_t constraint_state_rollback(tern_constraint_state *s, size_t n)
@@ -269,9 +339,8 @@ size_t constraint_state_rollback(tern_constraint_state *s, size_t n)
 static bool ends_here(tern_constraint_state *s, bool over)
 {
     bool ends = s->over;
-    if (ends)
-        return true;
-    lock_take(s->constraint->lock);
+    if (ends || !constraint_state_begin_call(s))
+        return ends;
     do {
         const struct recognizer *r = &s->form->recognizer;
         const struct place *p = &s->places[s->n_tokens];
@@ -281,8 +350,8 @@ static bool ends_here(tern_constraint_state *s, bool over)
         if (ends && over)
             ends = forced_next(r, &s->track, p, &byte) == FORCED_NONE;
     } while (s->form->budget.is_empty && constraint_state_renew(s));
-    lock_leave(s->constraint->lock);
-    return ends;
+    constraint_state_end_search(s);
+    return ends && !s->is_late;
 }
 
 bool constraint_state_can_end(tern_constraint_state *s)

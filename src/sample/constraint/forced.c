@@ -38,7 +38,7 @@ struct forced_run {
     const struct spelling *spelling;
     unsigned char *text; /* [before + n] */
     uint32_t before, n;
-    bool over; /* nothing can follow it */
+    bool over;       /* nothing can follow it */
     tern_token last; /* or -1 */
 };
 
@@ -58,6 +58,18 @@ static void find_run(tern_constraint_state *s, struct forced_run *x)
     }
     unsigned char unused;
     x->over = r->accepts(r->self, t, &p) && forced_next(r, t, &p, &unused) == FORCED_NONE;
+}
+
+/* False: it is late. */
+static bool search(tern_constraint_state *s, struct forced_run *x)
+{
+    if (!constraint_state_begin_call(s))
+        return false;
+    do
+        find_run(s, x);
+    while (s->form->budget.is_empty && constraint_state_renew(s));
+    constraint_state_end_search(s);
+    return !s->is_late;
 }
 
 /* The special token whose name begins at text[0..n), and the bytes that it takes: the longest; -1: none */
@@ -106,8 +118,8 @@ static enum tern_status encode(const struct spelling *s, const unsigned char *p,
     *n_ids = 0;
     if (!n)
         return TERN_OK;
-    enum tern_status status = tokenizer_encode(s->tokenizer, (const char *)p, n, TOKENIZER_CONTINUES,
-                                               ids, max, n_ids, e);
+    enum tern_status status =
+        tokenizer_encode(s->tokenizer, (const char *)p, n, TOKENIZER_CONTINUES, ids, max, n_ids, e);
     if (status || *n_ids > max || !*n_ids)
         return *n_ids = 0, status;
     const unsigned char *text = spelling_of(s, ids[0], &length);
@@ -128,8 +140,8 @@ static enum tern_status encode(const struct spelling *s, const unsigned char *p,
 }
 
 /* The ids of text[at..): pieces between special tokens are encoded by themselves. */
-static enum tern_status encode_run(const struct forced_run *x, uint32_t at, tern_token *ids, size_t max,
-                                   size_t *n, struct tern_error *e)
+static enum tern_status encode_run(const struct forced_run *x, uint32_t at, tern_token *ids,
+                                   size_t max, size_t *n, struct tern_error *e)
 {
     const unsigned char *end = x->text + x->before + x->n, *p = x->text + at;
     enum tern_status status = TERN_OK;
@@ -203,12 +215,7 @@ enum tern_status forced_tokens(tern_constraint_state *s, tern_token *tokens, siz
     if (x.text && ids) {
         if (x.before)
             memcpy(x.text, before, x.before);
-        lock_take(c->lock);
-        do
-            find_run(s, &x);
-        while (s->form->budget.is_empty && constraint_state_renew(s));
-        lock_leave(c->lock);
-        if (x.n > 1 || (x.n && x.over))
+        if (search(s, &x) && (x.n > 1 || (x.n && x.over)))
             status = tokens_of_run(&x, ids, n, e);
         if (*n > max)
             *n = max;

@@ -16,7 +16,8 @@ struct masks {
     const struct recognizer *r;
     const struct spelling *s;
     struct budget *budget;
-    uint64_t steps;       /* that each call may take */
+    uint64_t all_steps;   /* of the budget */
+    uint64_t steps;       /* that each call may take: all or fewer */
     size_t bytes;         /* of the arrays below */
     struct track *track;  /* of the state being asked */
     struct place *places; /* [depth + 2], by depth */
@@ -58,7 +59,7 @@ struct masks *masks_open(const struct recognizer *r, const struct spelling *s, s
         return NULL;
     size_t depth = s->tree.depth + (size_t)2;
     uint32_t n_words = (s->n_tokens + 31) / 32;
-    m->r = r, m->s = s, m->budget = b, m->steps = b->steps;
+    m->r = r, m->s = s, m->budget = b, m->all_steps = m->steps = b->steps;
     m->cache.limit = MASK_CACHE_BYTES;
     m->cache.quota = b->quota;
     m->places = allot(m, depth, sizeof *m->places);
@@ -128,6 +129,12 @@ static lang word_of(const struct masks *m, const struct place *p, bool *in_strin
 static void cross_at(struct masks *m, uint32_t node, uint32_t depth)
 {
     m->cross[m->n_cross++] = (struct mask_cross){node, depth};
+}
+
+void masks_allow(struct masks *m, uint64_t steps, struct stop *stop)
+{
+    m->steps = steps < m->all_steps ? steps : m->all_steps;
+    m->budget->stop = stop;
 }
 
 void masks_begin(struct masks *m, struct track *t)

@@ -25,6 +25,8 @@ struct masks;
 struct masks *masks_open(const struct recognizer *r, const struct spelling *s, struct budget *b);
 void masks_close(struct masks *m);
 
+/* The steps that each call may take from now on, if the budget has so many, and who is asked meanwhile. */
+void masks_allow(struct masks *m, uint64_t steps, struct stop *stop);
 /* A call begins, with a budget of its own; memory that was missing may be there again. Those below begin
  * theirs. */
 void masks_begin(struct masks *m, struct track *t);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "app/cli/stopwatch.h"
+#include "app/serve/model/late.h"
 #include "app/serve/model/model_files.h"
 #include "app/serve/model/reuse.h"
 #include "app/serve/model/run_attention.h"
@@ -74,6 +75,8 @@ static void begin(struct scheduler *s, struct job *j)
     pthread_mutex_unlock(&s->lock);
     if (!kind_of(j)->begin(s, j))
         end(s, j);
+    else
+        late_look(s, j);
 }
 
 static bool may_start(struct scheduler *s, struct job *j)
@@ -107,6 +110,12 @@ static void fail(struct job *j, const struct fault *why)
     j->last = (struct job_event){.kind = JOB_FAILED, .fault = *why};
 }
 
+/* Under the lock. */
+static bool may_end(const struct job *j)
+{
+    return j->closed && j->late != JOB_CATCHES_UP;
+}
+
 /* The jobs that nobody waits for, or, if there is a reason, all of them. */
 static void end_closed(struct scheduler *s, const struct fault *why)
 {
@@ -114,8 +123,10 @@ static void end_closed(struct scheduler *s, const struct fault *why)
     size_t n = 0;
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->n_parallel; i++)
-        if (s->running[i] && (why || s->running[i]->closed))
+        if (s->running[i] && (why || may_end(s->running[i]))) {
+            s->running[i]->late = JOB_ON_TIME;
             closed[n++] = s->running[i];
+        }
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < n; i++) {
         if (why) {
@@ -137,6 +148,7 @@ void batches_end_all(struct scheduler *s)
     pthread_mutex_lock(&s->lock);
     job_refuse(s, &why);
     pthread_mutex_unlock(&s->lock);
+    late_give_up(s);
     end_closed(s, &why);
     pthread_mutex_lock(&s->lock);
     for (struct job *j; (j = s->waiting);) {
@@ -158,9 +170,10 @@ struct batch {
     size_t n_streams, n_readers, n_looks;
 };
 
-static bool is_paused(const struct job *j)
+/* Its events are not taken, or its constraint is not ready. */
+static bool sits_out(const struct job *j)
 {
-    return j->shared.n >= PAUSE_BYTES;
+    return j->shared.n >= PAUSE_BYTES || j->late;
 }
 
 /* Inserts a job behind those that began before it. */
@@ -198,7 +211,7 @@ static void gather(struct scheduler *s, struct batch *b)
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->n_parallel; i++) {
         struct job *j = s->running[i];
-        if (!j || is_paused(j))
+        if (!j || sits_out(j))
             continue;
         if (j->request.kind == JOB_ATTENTION && unread(s, j) == 1)
             insert(b->looks, &b->n_looks, j);
@@ -326,8 +339,10 @@ static void after_step(struct scheduler *s, const struct share *r, size_t rows, 
     for (size_t i = 0; i < r->n; i++)
         if (tern_text_is_over(r->jobs[i]->text) || r->jobs[i]->no_memory)
             end(s, r->jobs[i]);
-        else
+        else {
             reuse_stepped(s, r->jobs[i]);
+            late_look(s, r->jobs[i]);
+        }
     end_others(s, r->others, r->n_others);
 }
 
@@ -410,7 +425,7 @@ bool batches_have_work(struct scheduler *s)
     if (s->n_running < s->n_parallel && waiting_next(s, may_start))
         return true;
     for (uint32_t i = 0; i < s->n_parallel; i++)
-        if (s->running[i] && (s->running[i]->closed || !is_paused(s->running[i])))
+        if (s->running[i] && (may_end(s->running[i]) || !sits_out(s->running[i])))
             return true;
     return false;
 }

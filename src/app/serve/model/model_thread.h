@@ -25,10 +25,12 @@ struct job {
 
     /* ---- under the lock */
     enum job_state state;
-    bool closed;                          /* nobody reads it any more */
-    bool hungry;                          /* the reader found nothing: wake it */
-    struct events shared;                 /* made, not taken */
-    struct job *next;                     /* of those that wait */
+    bool closed;                                            /* nobody reads it any more */
+    enum { JOB_ON_TIME, JOB_IS_LATE, JOB_CATCHES_UP } late; /* (late.h) */
+    uint64_t n_late;                                        /* how often it was */
+    bool hungry;                                            /* the reader found nothing: wake it */
+    struct events shared;                                   /* made, not taken */
+    struct job *next;                                       /* of those that wait */
     uint64_t round, serial;               /* its turn (waiting.h); the order of submission */
     size_t n_cached, n_read, n_generated; /* as /slots shows them */
 
@@ -91,6 +93,8 @@ struct scheduler {
     bool in_step, may_cancel; /* tern_step runs, and may be cancelled */
     double step_ends;         /* when it probably will, stopwatch_now */
     struct serve_numbers numbers;
+    pthread_cond_t late_came;
+    bool late_ends, late_given_up;
 
     /* ---- settled when loaded */
     uint32_t n_parallel, n_ctx;
@@ -105,6 +109,8 @@ struct scheduler {
     size_t n_files;
 
     /* ---- model thread */
+    pthread_t late_thread;
+    bool late_runs;
     tern_model *draft_model;
     tern_context *ctx, *draft;
     struct chunks chunks;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "app/cli/stopwatch.h"
+#include "app/serve/model/late.h"
 
 /* ---- tokens, as tern_step chooses them ---------------------------------------------------- */
 
@@ -102,6 +103,7 @@ static struct tern_generate_params params_of(struct scheduler *s, struct job *j)
     p.sampler = &r->sampler;
     if (r->constraint && !r->sampler.constraint)
         p.constraint = compiled_get(r->constraint);
+    p.constraint_steps = LATE_STEPS;
     p.lookup = s->lookup;
     p.mtp = s->mtp;
     p.draft = s->draft;

@@ -6,6 +6,7 @@
 
 #include "app/cli/parser.h"
 #include "app/serve/model/batches.h"
+#include "app/serve/model/late.h"
 #include "app/serve/model/model_files.h"
 #include "app/serve/model/serve_load.h"
 #include "app/serve/model/saved_prefixes.h"
@@ -27,12 +28,17 @@ static bool wait_for_work(struct scheduler *s, bool *stop)
  * /health, waits for no slice of a thread that always has work. On Linux each thread has a nice value. */
 enum { NICE = 5 };
 
+static bool get_ready(struct scheduler *s, struct tern_error *e)
+{
+    return !load_all(s, e) && (late_open(s) || !parser_no_memory(e));
+}
+
 static void *run(void *arg)
 {
     struct scheduler *s = arg;
     struct tern_error e = {0};
     (void)!nice(NICE);
-    bool stop, is_loaded = !load_all(s, &e);
+    bool stop, is_loaded = get_ready(s, &e);
     pthread_mutex_lock(&s->lock);
     s->error = e;
     pthread_mutex_unlock(&s->lock);
@@ -45,6 +51,7 @@ static void *run(void *arg)
         else
             batches_turn(s);
     }
+    late_close(s);
     if (is_loaded && !model_files_changed(s))
         saved_prefixes_save(s);
     return NULL;
@@ -59,6 +66,7 @@ enum tern_status scheduler_open(struct scheduler **out, struct server *server,
     *s = (struct scheduler){.server = server, .loaded = loaded, .arg = arg, .cache_fd = {-1, -1}};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
+    pthread_cond_init(&s->late_came, NULL);
     if (!pthread_create(&s->thread, NULL, run, s))
         return TERN_OK;
     s->has_ended = true;
@@ -125,6 +133,7 @@ void scheduler_close(struct scheduler *s)
     scheduler_end(s);
     load_close(s);
     pthread_cond_destroy(&s->changed);
+    pthread_cond_destroy(&s->late_came);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

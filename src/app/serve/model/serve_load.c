@@ -9,6 +9,7 @@
 #include "app/cli/team.h"
 #include "app/serve/api/fill_in.h"
 #include "app/serve/http/lanes.h"
+#include "app/serve/model/late.h"
 #include "app/serve/model/compiled.h"
 #include "app/serve/model/model_files.h"
 #include "app/serve/model/saved_prefixes.h"
@@ -21,14 +22,14 @@ enum {
     MAX_STEPS = 10000000,
 };
 
-/* For the thread that loads, and for those of the lanes. */
+/* For the threads that load and catch up, and for those of the lanes. */
 static int wants_stop(void *arg)
 {
     struct scheduler *s = arg;
     if (lanes_is_given_up() || compiled_takes_long())
         return true;
     pthread_mutex_lock(&s->lock);
-    int ending = s->ending;
+    int ending = s->ending || late_is_given_up(s);
     pthread_mutex_unlock(&s->lock);
     return ending;
 }
