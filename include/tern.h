@@ -565,7 +565,8 @@ struct tern_sampler_params {
     const struct tern_bias *bias; /* [n_bias] */
     size_t n_bias;
     unsigned char order[TERN_N_STAGES]; /* enum tern_stage, 0 after the last; all 0: the default */
-    /* Only tokens that may come in this state are chosen, whatever the bias says. NULL: any token */
+    /* Only tokens that may come in this state are chosen, whatever the bias says. NULL: any token. While a text
+     * runs, the state may be ahead of it by tokens that must come. */
     tern_constraint_state *constraint;
 };
 
@@ -800,8 +801,8 @@ enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_ro
 int tern_text_is_over(const tern_text *text);
 /* Its constraint takes more steps than params.constraint_steps allows: after open or a tern_step, the text has
  * no part in another until tern_text_catch_up has done what is left to do. That may be called in any thread,
- * while steps of other texts run, for one text of a context at a time; it asks tern_model_params.stop, and where that is
- * non-zero the text fails. Neither changes what the text becomes. */
+ * while steps of other texts run, for one text of a context at a time. It asks tern_model_params.stop;
+ * non-zero means that the text fails. Being late does not change what the text becomes. */
 int tern_text_is_late(const tern_text *text);
 void tern_text_catch_up(tern_text *text);
 size_t

@@ -175,8 +175,6 @@ static bool fault_of_said(const struct answer_rules *r, const struct server *s, 
 static enum tern_status follow(const struct answer_rules *r, const struct compiled *c, size_t *at,
                                size_t to, tern_constraint_state **out, struct tern_error *e)
 {
-    tern_constraint_state_close(*out);
-    *out = NULL;
     enum tern_status status = tern_constraint_state_open(out, compiled_get(c), e);
     while (!status && *at < to && !(status = tern_constraint_accept(*out, r->said[*at], e)))
         ++*at;
@@ -195,9 +193,9 @@ bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
     enum tern_status status = follow(r, c, &at, r->n_said, out, &e);
     bool begun = status ? r->said_call : !tern_constraint_can_end(*out);
     if (calls && (!status || status == TERN_USAGE) && !begun) {
-        at = 0, status = follow(r, c, &at, thought, out, &e);
-        if (!thought)
-            tern_constraint_state_close(*out), *out = NULL;
+        tern_constraint_state_close(*out);
+        *out = NULL, at = 0;
+        status = thought ? follow(r, c, &at, thought, out, &e) : TERN_OK;
     }
     return !status || fault_of_said(r, s, at, &e, f);
 }

@@ -149,8 +149,8 @@ static bool read_special_call(struct responses_reader *in, struct fields *f, con
         return false;
     json_t *value = fields_any(f, field);
     json_t *arguments = json_is_members(value) ? json_incref(value)
-                        : value               ? json_pack("{s:O}", field, value)
-                                              : json_object();
+                        : value                ? json_pack("{s:O}", field, value)
+                                               : json_object();
     char *text = json_plain(arguments);
     end_thought(in);
     dialog_call(in->turn->dialog, id, name, text, text ? strlen(text) : 0);
