@@ -354,7 +354,7 @@ START_TEST(a_hard_grammar_holds_up_nobody)
 }
 END_TEST
 
-/* Work for nobody is given up: this would take minutes. */
+/* The end waits for the text that catches up; those that are late are not waited for. */
 START_TEST(a_hard_grammar_is_given_up)
 {
     struct fault f;
